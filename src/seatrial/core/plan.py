@@ -30,7 +30,9 @@ class Plan:
         gates: settings of ``core.gates`` as JSON (see ``core.gates.settings``).
         env_policy: ``inherit`` (ad-hoc) or ``allowlist`` (a trial file).
         env_names: names of the variables that the runner sees; never values.
+        secret_names: variables that the trial declares secret (others are found by their names).
         grace_s: seconds between asking, TERM and KILL.
+        out: folder that receives a copy of the record at the end, or None.
         finalizer: command that turns the ended record into result and report; may be empty.
     """
 
@@ -48,6 +50,7 @@ class Plan:
     gates: Mapping[str, Any] = field(default_factory=dict)
     env_policy: str = "inherit"
     env_names: Tuple[str, ...] = ()
+    secret_names: Tuple[str, ...] = ()
     grace_s: float = 10.0
     finalizer: Tuple[str, ...] = ()
     price_per_hour: str = "0"
@@ -55,6 +58,7 @@ class Plan:
     engine: str = "local"
     trial: Optional[Mapping[str, Any]] = None
     created: str = ""
+    out: Optional[str] = None
     schema: str = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +88,7 @@ class Plan:
     def sha256(self) -> str:
         """Hash of what an authorization approves: everything but identity, place and time."""
         value = self.to_json()
-        for key in ("run_id", "record", "created", "finalizer"):
+        for key in ("run_id", "record", "created", "finalizer", "out", "env_names"):
             value.pop(key)
         text = strict_json.dumps(dict(sorted(value.items())))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
