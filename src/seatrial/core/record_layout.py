@@ -99,6 +99,16 @@ class RecordLayout:
         return self._at("result.json")
 
     @property
+    def closing(self) -> str:
+        """What the terminal says beside the result: what was not tested, the next command."""
+        return self._at("closing.json")
+
+    @property
+    def finalize_lock(self) -> str:
+        """Held by whoever writes result and report, so that they are written once."""
+        return self._at("finalize.lock")
+
+    @property
     def report(self) -> str:
         """The page for people."""
         return self._at("report.html")

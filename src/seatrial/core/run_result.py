@@ -77,3 +77,44 @@ class RunResult:
                 "estimated": self.cost_estimated,
             },
         }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RunResult:
+        """Read the contract's object back; unknown keys are ignored.
+
+        Raises:
+            ValueError: another schema, or a finding of an unknown family or severity.
+            KeyError: a required key is missing.
+        """
+        if value.get("schema") != SCHEMA:
+            raise ValueError(f"not a {SCHEMA} object: schema is {value.get('schema')!r}")
+        probe, steps, cost = value["probe"], value["steps"], value["cost"]
+        best = value["best"]
+        return cls(
+            exit_code=value["exit_code"],
+            outcome=value["outcome"],
+            conclusion=value["conclusion"],
+            run_id=value["run_id"],
+            record=value["record"],
+            bundle=value["bundle"],
+            report=value["report"],
+            lock_sha256=value["lock_sha256"],
+            probe_attached=probe["attached"],
+            ranks=probe["ranks"],
+            framework=probe["framework"],
+            planned=steps["planned"],
+            done=steps["done"],
+            findings=tuple(Finding.from_json(item) for item in value["findings"]),
+            not_judged=tuple(
+                NotJudged(item["code"], item["family"], item["reason"], item["required"])
+                for item in value["not_judged"]
+            ),
+            best=best if any(item is not None for item in best.values()) else None,
+            heldout=value["heldout"],
+            hypothesis=value["hypothesis"],
+            seconds=value["seconds"],
+            peak_memory_bytes=value["peak_memory_bytes"],
+            cost=cost["amount"],
+            currency=cost["currency"],
+            cost_estimated=cost["estimated"],
+        )
