@@ -1,0 +1,157 @@
+"""The judgement of one run: plan, end and observation in, a RunResult out. Pure."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+from seatrial.core import verdict
+from seatrial.core.finding import Finding, NotJudged, cause_first
+from seatrial.core.judgement.case import Case, case_of
+from seatrial.core.judgement.conclusion import conclusion_of
+from seatrial.core.judgement.crash import crash_of
+from seatrial.core.judgement.endings import findings_of_ending, is_environment_fault
+from seatrial.core.judgement.outcome import FAILURES, outcome_of
+from seatrial.core.judgement.seen import findings_of_observation
+from seatrial.core.judgement.trips import findings_of_trips, only_told
+from seatrial.core.judgement.unjudged import not_judged
+from seatrial.core.launch import Ended, Started
+from seatrial.core.observation import Observation
+from seatrial.core.plan import Plan
+from seatrial.core.run_result import BEST_KEYS, RunResult
+from seatrial.core.trial import Trial
+from seatrial.core.trip import STOP, Sample, Trip
+
+_SECONDS_PER_HOUR = Decimal(3600)
+_SMALLEST_PRICE = Decimal("0.0001")
+
+
+def judge(
+    plan: Plan,
+    started: Optional[Started],
+    ended: Optional[Ended],
+    observation: Observation,
+    trips: Sequence[Trip],
+    resources: Sequence[Sample] = (),
+    stderr_tail: str = "",
+    trial: Optional[Trial] = None,
+) -> RunResult:
+    """Judge one run by the contract's table.
+
+    Args:
+        plan: what was to run.
+        started: the start, None when none was recorded.
+        ended: the end, None when none was recorded (then the run is lost).
+        observation: what the events say.
+        trips: trips of gates, in order.
+        resources: samples of the process tree.
+        stderr_tail: the last lines of the runner's stderr, secrets removed.
+        trial: what was asked for; taken from ``plan.trial`` when None.
+    """
+    case = case_of(
+        plan, started, ended, observation, tuple(trips), tuple(resources), stderr_tail, trial
+    )
+    crash = crash_of(case)
+    outcome = outcome_of(case, crash)
+    environment_fault = is_environment_fault(outcome, crash)
+    findings = cause_first(
+        only_told(
+            _with_cause(
+                (
+                    *findings_of_trips(case),
+                    *findings_of_ending(case, outcome, crash),
+                    *findings_of_observation(case),
+                ),
+                outcome,
+            )
+        )
+    )
+    open_points = not_judged(case, outcome, environment_fault)
+    exit_code = _exit_code(outcome, findings, open_points)
+    return RunResult(
+        exit_code=exit_code,
+        outcome=outcome,
+        conclusion=conclusion_of(case, outcome, exit_code, findings, open_points),
+        run_id=plan.run_id,
+        record=plan.record,
+        probe_attached=case.attached,
+        ranks=len(observation.ranks),
+        framework=observation.framework,
+        planned=observation.steps_planned,
+        done=observation.steps_done,
+        findings=findings,
+        not_judged=open_points,
+        best=_best(observation.best),
+        hypothesis=_hypothesis(case),
+        seconds=_seconds(case),
+        peak_memory_bytes=_peak_memory(case),
+        cost=_cost(case),
+        currency=plan.money.rpartition(" ")[2] or "USD",
+    )
+
+
+def _with_cause(findings: Tuple[Finding, ...], outcome: str) -> Tuple[Finding, ...]:
+    """Every failure names at least one error: the outcome itself when nothing else does."""
+    if outcome not in FAILURES or any(finding.severity == "error" for finding in findings):
+        return findings
+    own = Finding(
+        f"run.{outcome}",
+        "environment",
+        "error",
+        f"The run ended as {outcome}, and the record does not say what set it off.",
+        remedy="Read run/stderr.log and supervisor.log in the record.",
+    )
+    return (*findings, own)
+
+
+def _exit_code(outcome: str, findings: Sequence[Finding], open_points: Sequence[NotJudged]) -> int:
+    codes: List[int] = []
+    if outcome == "interrupted":
+        codes.append(verdict.EXIT_INTERRUPTED)
+    if any(finding.severity == "error" for finding in findings):
+        codes.append(verdict.EXIT_FAIL)
+    if any(entry.required for entry in open_points):
+        codes.append(verdict.EXIT_COULD_NOT_JUDGE)
+    return verdict.strongest_exit(codes)
+
+
+def _best(best: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
+    """The best checkpoint as the trainer recorded it; its hash is unknown unless recorded."""
+    return {key: best.get(key) for key in BEST_KEYS} if best else None
+
+
+def _hypothesis(case: Case) -> str:
+    if not case.hypothesis:
+        return "not stated"
+    failed = any(trip.gate == "gate.project" and trip.action == STOP for trip in case.trips)
+    return "disproved" if failed else "not disproved"
+
+
+def _seconds(case: Case) -> float:
+    if case.ended is not None:
+        return case.ended.seconds
+    last = case.observation.last_mono
+    first = case.started.mono if case.started is not None else case.observation.first_mono
+    return max(0.0, last - first) if last is not None and first is not None else 0.0
+
+
+def _peak_memory(case: Case) -> int:
+    known = [sample.rss_bytes for sample in case.resources]
+    if case.ended is not None:
+        known.append(case.ended.peak_memory_bytes)
+    for curve in case.observation.curves:
+        if curve.name == "rss_bytes":
+            known += [int(y) for _x, y in curve.points if 0 <= y < float("inf")]
+    return max(known, default=0)
+
+
+def _cost(case: Case) -> str:
+    """Price times time, as a decimal string; an estimate, as the provider's bill decides."""
+    try:
+        price = Decimal(case.plan.price_per_hour)
+    except InvalidOperation:
+        price = Decimal(0)
+    if price <= 0:
+        return "0"
+    cost = price * Decimal(repr(_seconds(case))) / _SECONDS_PER_HOUR
+    return str(cost.quantize(_SMALLEST_PRICE))

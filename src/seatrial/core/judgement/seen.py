@@ -1,0 +1,141 @@
+"""Findings about what was seen while the run went."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Tuple
+
+from seatrial.core.event_data import whole
+from seatrial.core.finding import Evidence, Finding, Place
+from seatrial.core.judgement.case import Case
+from seatrial.core.observation import Observation, RankView
+
+
+def findings_of_observation(case: Case) -> Tuple[Finding, ...]:
+    """What the events say beyond the gates: ranks, scaler, labels, and faults of our own."""
+    return (
+        *_lonely_ranks(case.observation),
+        *_ranks_differ(case),
+        *_skipped_steps(case.observation),
+        *_no_supervised_tokens(case.observation),
+        *_probe_errors(case.observation),
+        *_left_running(case),
+    )
+
+
+def launched_world(rank: RankView) -> int:
+    """How many ranks the launcher announced to this rank; 1 without a launcher."""
+    variables = rank.env.get("env")
+    if not isinstance(variables, dict) or "RANK" not in variables:
+        return 1
+    try:
+        return int(variables.get("WORLD_SIZE", 1))
+    except (TypeError, ValueError):
+        return 1
+
+
+def _is_alone(rank: RankView, observation: Observation) -> bool:
+    """Whether the rank trains without any process group, though a launcher started several."""
+    joined = rank.env.get("backend") or (whole(rank.env, "world_size") or 1) > 1
+    wrapped = any(
+        model.data.get("wrappers") or model.data.get("fsdp") or model.data.get("zero_stage")
+        for model in observation.models
+        if model.rank == rank.rank
+    )
+    return launched_world(rank) > 1 and not joined and not wrapped and rank.steps_done > 0
+
+
+def _lonely_ranks(observation: Observation) -> Iterator[Finding]:
+    alone = [rank for rank in observation.ranks if _is_alone(rank, observation)]
+    if len(alone) < 2:
+        return
+    world = launched_world(alone[0])
+    yield Finding(
+        "distributed.unsynchronised_copies",
+        "distributed",
+        "error",
+        f"The launcher started {world} ranks, but {len(alone)} of them train alone: no process"
+        " group was initialised, so gradients are never exchanged.",
+        place=Place(rank=alone[-1].rank),
+        evidence=Evidence({"WORLD_SIZE": world, "world_size": 1}, {"world_size": world}),
+        remedy="Call torch.distributed.init_process_group and wrap the model in"
+        " DistributedDataParallel, or start one process.",
+        confidence="proven",
+    )
+
+
+def _ranks_differ(case: Case) -> Iterator[Finding]:
+    done = {rank.rank: rank.steps_done for rank in case.observation.ranks}
+    if len(set(done.values())) < 2:
+        return
+    fewest = min(done, key=lambda rank: done[rank])
+    # A run that was ended from outside leaves its ranks between two steps.
+    natural = case.ended is not None and case.ended.reason == "natural"
+    if not natural and max(done.values()) - done[fewest] <= 1:
+        return
+    yield Finding(
+        "distributed.ranks_differ",
+        "distributed",
+        "warning",
+        f"Ranks made different numbers of steps: rank {fewest} made {done[fewest]}, the most is"
+        f" {max(done.values())}.",
+        place=Place(rank=fewest),
+        evidence=Evidence({str(rank): steps for rank, steps in done.items()}),
+        remedy="Give every rank the same number of batches (drop_last, or a sampler that pads).",
+    )
+
+
+def _skipped_steps(observation: Observation) -> Iterator[Finding]:
+    skipped = sum(part.skipped for part in observation.segments)
+    if skipped:
+        total = sum(part.steps_done for part in observation.segments)
+        yield Finding(
+            "precision.skipped_steps",
+            "precision",
+            "note",
+            f"The gradient scaler left out {skipped} of {total} steps; nothing consumed them.",
+            evidence=Evidence(skipped, 0),
+            remedy="A few at the start are normal; many mean that float16 does not hold the loss.",
+        )
+
+
+def _no_supervised_tokens(observation: Observation) -> Iterator[Finding]:
+    for rank in observation.ranks:
+        if rank.tokens > 0 and rank.supervised_tokens == 0:
+            yield Finding(
+                "labels.no_supervised_tokens",
+                "labels",
+                "warning",
+                f"Not one of {rank.tokens} tokens carried a label: nothing was learnt from them.",
+                place=Place(rank=rank.rank),
+                evidence=Evidence(0, "more than 0"),
+                remedy="Look at the labels that the collator makes: every one is masked.",
+            )
+            return
+
+
+def _probe_errors(observation: Observation) -> Iterator[Finding]:
+    for error in observation.probe_errors:
+        times = f" ({error.count} times)" if error.count > 1 else ""
+        yield Finding(
+            "probe.error",
+            "environment",
+            "warning",
+            f"A fault of seatrial's own probe in {error.where or 'an unnamed place'}{times};"
+            f" the run did not notice: {error.error}",
+            place=Place(rank=error.rank),
+            evidence=Evidence(error.error),
+            remedy="Please report it with run/ of this record; the run itself is unaffected.",
+        )
+
+
+def _left_running(case: Case) -> Iterator[Finding]:
+    pids: Optional[Tuple[int, ...]] = case.ended.left_running if case.ended is not None else None
+    if pids:
+        yield Finding(
+            "run.left_running",
+            "environment",
+            "warning",
+            f"These processes would not go: {', '.join(map(str, pids))}.",
+            evidence=Evidence(list(pids), []),
+            remedy=f"kill -9 {' '.join(map(str, pids))}",
+        )
