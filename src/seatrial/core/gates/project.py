@@ -109,8 +109,8 @@ class ProjectGate(Gate):
     """A metric of the project does not hold what its gate demands.
 
     What it watches: any step field, evaluation metric, emitted or printed metric that a
-    ``[[gate]]`` of the trial names; the mean of its last ``window`` values, once there are so many, from
-    ``from_step`` on. nan violates every comparison.
+    ``[[gate]]`` of the trial names; the mean of its last ``window`` values, once there are so
+    many, from ``from_step`` on. nan violates every comparison.
 
     Why: only the project knows which accuracy, refusal rate or speed makes a longer run pointless.
 
