@@ -31,7 +31,12 @@ class _Level:
         self._best = math.inf
         self._signed = False
         self._recent: Deque[float] = deque(
-            maxlen=max(settings.divergence_steps, settings.divergence_lost_steps, _SMOOTH)
+            maxlen=max(
+                settings.divergence_steps,
+                settings.divergence_far_steps,
+                settings.divergence_lost_steps,
+                _SMOOTH,
+            )
         )
 
     def take(self, loss: float) -> Optional[str]:
@@ -52,6 +57,8 @@ class _Level:
                 f"more than {self._settings.divergence_factor:g} times its start for"
                 f" {self._settings.divergence_steps} steps, and not falling"
             )
+        if self._far_above_the_first():
+            return f"mostly more than {self._settings.divergence_far:g} times the first loss"
         return "back where it began after it had fallen" if self._lost() else None
 
     @property
@@ -71,6 +78,13 @@ class _Level:
         limit = self._settings.divergence_factor * max(self.start, _SMALLEST_START)
         last = self._last(self._settings.divergence_steps)
         return bool(last) and min(last) > limit and not _falls(last)
+
+    def _far_above_the_first(self) -> bool:
+        # The first loss is the only one from before any update: a rate that is far too high
+        # ruins the second already, and leaves a series too ragged for the rule above.
+        limit = self._settings.divergence_far * max(self._start[0], _SMALLEST_START)
+        last = self._last(self._settings.divergence_far_steps)
+        return bool(last) and statistics.median(last) > limit and not _falls(last)
 
     def _lost(self) -> bool:
         start = statistics.median(self._start)
@@ -113,9 +127,10 @@ class DivergenceGate(Gate):
 
     What it watches: the raw loss of each step against the largest of the first five. It trips
     when three steps are 100 times above; when twenty in a row are more than twice above and no
-    longer falling; or when thirty in a row have lost 90% of what had been learnt. A rise that
-    comes with longer batches alone (a summed loss) does not count. Losses below zero are judged
-    by the first rule only, and two optimizers that take turns (a GAN) not at all.
+    longer falling; when the median of thirty is five times the very first loss; or when thirty in
+    a row have lost 90% of what had been learnt. A rise that comes with longer batches alone (a
+    summed loss) does not count. Losses below zero are judged by the first rule only, and two
+    optimizers that take turns (a GAN) not at all.
 
     Why: a learning rate that is too high, a broken schedule or bad data, early enough to save the
     rest of the run.

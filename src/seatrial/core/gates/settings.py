@@ -10,9 +10,9 @@ loader_exhausted      warn         stop     the data ended before the planned st
 non_finite_loss       stop         stop     a step consumed it; with a finite gradient the first
                                             two are warnings, the third in a row stops
 non_finite_gradient   stop         stop     a step consumed it
-divergence            warn         stop     20 steps above twice the start and not falling; 3 steps
-                                            100 times above it; or 30 steps with 90% of what was
-                                            learnt lost again
+divergence            warn         stop     20 steps above twice the start and not falling; median
+                                            of 30 steps 5 times the first loss; 3 steps 100 times
+                                            the start; or 30 steps with 90% of what was learnt lost
 constant_loss         warn         stop     first 25 steps with lr > 0 all alike (2e-7 relative)
 vanished_gradient     warn         stop     5 steps in a row with gradient 0, loss not 0, lr > 0
 stall                 warn         stop     idle for max(10 median steps, 60 s) after 3 steps
@@ -53,6 +53,7 @@ class GateSettings:
         loader: whether a loader that ends early is a trip.
         non_finite_loss_steps: non-finite losses in a row that stop although the gradient is finite.
         divergence_factor, divergence_steps: losses above factor x start, for so many steps.
+        divergence_far, divergence_far_steps: median of so many steps above factor x first loss.
         divergence_blowup, divergence_blowup_steps: the same, far enough to need no patience.
         divergence_lost_share, divergence_lost_steps: share of what was learnt that is lost again.
         constant_loss_steps, constant_loss_rtol: first steps whose losses are all alike.
@@ -76,6 +77,8 @@ class GateSettings:
     non_finite_loss_steps: int = 3
     divergence_factor: float = 2.0
     divergence_steps: int = 20
+    divergence_far: float = 5.0
+    divergence_far_steps: int = 30
     divergence_blowup: float = 100.0
     divergence_blowup_steps: int = 3
     divergence_lost_share: float = 0.9

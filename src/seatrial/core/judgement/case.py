@@ -41,7 +41,9 @@ class Case:
     @property
     def default_wall(self) -> bool:
         """Whether the wall bound was left to its default in an ad-hoc run."""
-        return self.plan.ad_hoc and self.plan.sources.get("wall_s", "default") == "default"
+        sources = self.plan.sources
+        said = sources.get("wall_s", sources.get("wall", "default"))
+        return self.plan.ad_hoc and said == "default"
 
     @property
     def attach_reason(self) -> str:
