@@ -187,6 +187,7 @@ _TOKEN_END = re.compile(r"[^A-Za-z0-9._~+/=%-]")
 _PEM_OUTSIDE = re.compile(r"[^A-Za-z0-9+/=\s\\:,-]")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----")
 _PEM_TAIL = 64
+_NAMING_WORDS = ("TOKEN", "KEY", "SECRET", "PASS", "CRED", "AUTH", "COOKIE", "DSN", "BEGIN")
 
 
 class StreamRedactor:
@@ -224,6 +225,22 @@ class StreamRedactor:
         if cut == 0 and len(self._buffer) <= max(_LONG_LINE, 2 * self._held):
             return b""
         return self._emit(cut or len(self._buffer) - self._held)
+
+    def idle(self) -> bytes:
+        """Of an unfinished line, what is no beginning of a secret: for a stream that has paused.
+
+        The last word stays, and the whole line where a secret is being named in it.
+        """
+        upper = self._buffer.upper()
+        if self._dropping or any(word in upper for word in _NAMING_WORDS):
+            return b""
+        cut = max(self._buffer.rfind(" "), self._buffer.rfind("\t")) + 1
+        for form, _ in self._forms:
+            for size in range(min(len(form) - 1, cut), 0, -1):
+                if self._buffer.startswith(form[:size], cut - size):
+                    cut -= size
+                    break
+        return self._emit(cut) if cut else b""
 
     def flush(self) -> bytes:
         """Everything that is still held, at the end of the stream."""
