@@ -58,7 +58,7 @@ def judge(
         only_told(
             _with_cause(
                 (
-                    *findings_of_trips(case),
+                    *findings_of_trips(case, outcome),
                     *findings_of_ending(case, outcome, crash),
                     *findings_of_observation(case),
                 ),

@@ -72,7 +72,9 @@ def case_of(
 ) -> Case:
     """Gather a case; what the trial says is taken from the plan when no trial is given."""
     told: Mapping[str, Any] = plan.trial or {}
-    require = trial.require if trial is not None else _texts(told.get("require"))
+    checks = told.get("checks")  # as in trial.toml; ``require`` itself as in ``core.trial.Trial``
+    nested = checks.get("require") if isinstance(checks, dict) else None
+    require = trial.require if trial is not None else _texts(told.get("require") or nested)
     hypothesis = trial.hypothesis if trial is not None else str(told.get("hypothesis") or "")
     return Case(
         plan=plan,

@@ -86,7 +86,7 @@ def crash_of(case: Case) -> Optional[Crash]:
             parts = [p for p in case.observation.segments if p.rank == rank.rank and p.exception]
             # An exception that ended train() ended the process only if nothing caught it.
             given = parts[-1].exception if parts and not rank.ended else None
-        if given is not None:
+        if given is not None and _kind(given) != "SystemExit":  # an exit code, no crash
             return _merged(_recorded(given, rank.rank), printed)
     return printed
 
@@ -104,12 +104,15 @@ def _merged(recorded: Crash, printed: Optional[Crash]) -> Crash:
     )
 
 
+def _kind(given: Mapping[str, Any]) -> str:
+    return str(given.get("type") or "Exception")
+
+
 def _recorded(given: Mapping[str, Any], rank: int) -> Crash:
-    kind = given.get("type") or given.get("name") or "Exception"
     file = given.get("file")
     return Crash(
-        type=str(kind),
-        message=first_line(str(given.get("message") or given.get("text") or "")),
+        type=_kind(given),
+        message=first_line(str(given.get("message") or "")),
         file=file if isinstance(file, str) and file else None,
         line=whole(given, "line"),
         rank=rank,

@@ -18,15 +18,25 @@ _FOLLOWS: Mapping[str, Tuple[str, ...]] = {
     "gate.stall": ("run.wall",),
     "gate.first_step": ("run.wall",),
 }
-# Outcomes tell these themselves (run.wall, run.out_of_memory); reaching the cap is no fault.
-_TOLD_BY_OUTCOME = frozenset({"gate.step_cap", "gate.wall", "gate.memory"})
+# Trips that the finding of an outcome tells already (run.wall, run.out_of_memory).
+_TOLD_BY_OUTCOME: Mapping[str, Tuple[str, ...]] = {
+    "timeout": ("gate.wall",),
+    "capped": ("gate.wall",),
+    "oom": ("gate.memory",),
+}
 
 
-def findings_of_trips(case: Case) -> Tuple[Finding, ...]:
-    """One finding per gate and metric: the strongest trip, the other ranks named in it."""
+def findings_of_trips(case: Case, outcome: str) -> Tuple[Finding, ...]:
+    """One finding per gate and metric: the strongest trip, the other ranks named in it.
+
+    Reaching the step cap is no fault, nor is a default wall while steps complete.
+    """
+    told = {"gate.step_cap", *_TOLD_BY_OUTCOME.get(outcome, ())}
+    if case.default_wall and case.steps:
+        told.add("gate.wall")
     groups: Dict[Tuple[str, str], List[Trip]] = {}
     for trip in case.trips:
-        if trip.gate not in _TOLD_BY_OUTCOME:
+        if trip.gate not in told:
             groups.setdefault((trip.gate, trip.metric), []).append(trip)
     kept = [_strongest(group) for group in groups.values()]
     return tuple(
