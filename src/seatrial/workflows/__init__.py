@@ -1,0 +1,1 @@
+"""One module per use case: call engines, store, readers and evidence; never print."""

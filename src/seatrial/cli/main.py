@@ -1,0 +1,72 @@
+"""Entry of the command line, and the one place that maps errors to exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from seatrial.cli.parser import build_parser, split_command
+from seatrial.core.errors import SeatrialError, UsageError
+from seatrial.core.verdict import EXIT_INTERRUPTED, EXIT_OUR_BUG
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (contract: 0, 1, 2, 3, 4, 130)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        return _report(arguments, EXIT_INTERRUPTED, "interrupted; nothing was started", "")
+    except BrokenPipeError:
+        # The reader of our output left (`seatrial list | head`): not an error worth a message.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SeatrialError as error:
+        return _report(arguments, error.exit_code, error.message, error.remedy)
+    except Exception as error:  # noqa: BLE001 - the one place that turns our bugs into exit 4
+        from seatrial.cli.bug_report import write_bug_report
+
+        message, remedy = write_bug_report(error, arguments)
+        return _report(arguments, EXIT_OUR_BUG, message, remedy)
+
+
+def _report(arguments: Sequence[str], exit_code: int, message: str, remedy: str) -> int:
+    from seatrial.cli.output import report_error
+
+    report_error(arguments, exit_code, message, remedy)
+    return exit_code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    own, command = split_command(arguments)
+    options = build_parser().parse_args(own)
+    name = options.command
+    if command is not None and name != "run":
+        raise UsageError(
+            f"only `seatrial run` takes a command behind --, not {name or 'seatrial alone'}",
+            remedy="seatrial run -- " + " ".join(command[:3]),
+        )
+    if name is None:
+        build_parser().print_help()
+        return 2
+    if name == "run":
+        from seatrial.cli.run_command import run_command
+
+        return run_command(options, command)
+    if name == "authorize":
+        from seatrial.cli.authorize_command import authorize_command
+
+        return authorize_command(options)
+    if name == "schema":
+        from seatrial.cli.schema_command import schema_command
+
+        return schema_command(options)
+    if name == "finalize":
+        from seatrial.workflows.finalize import finalize
+
+        finalize(options.record)
+        return 0
+    from seatrial.cli import record_commands
+
+    return record_commands.COMMANDS[name](options)

@@ -1,0 +1,70 @@
+"""How a command answers: prose on stderr, or one JSON object on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from seatrial.core import strict_json
+from seatrial.core.verdict import EXIT_PASS
+
+
+def say(text: str) -> None:
+    """Prose for people, on stderr; a closed stderr is no reason to fail."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on stdout, nothing else there."""
+    sys.stdout.write(strict_json.dumps(value, indent=2) + "\n")
+    sys.stdout.flush()
+
+
+def print_text(text: str) -> None:
+    """The answer of a command that was not asked for JSON."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def command_object(
+    command: str, result: Any, *, exit_code: int = EXIT_PASS, findings: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """The object that every command but ``run`` prints with ``--json``."""
+    return {
+        "schema": f"seatrial.{command}/1",
+        "ok": exit_code == EXIT_PASS,
+        "exit_code": exit_code,
+        "result": result,
+        "findings": list(findings),
+    }
+
+
+def redacted(text: str) -> str:
+    """The text without values of secret variables of this environment and known token shapes."""
+    from seatrial.core.redaction import from_environment
+
+    return from_environment(os.environ, ()).text(text)
+
+
+def report_error(arguments: Sequence[str], exit_code: int, message: str, remedy: str) -> None:
+    """Say what happened and the next command; with ``--json`` also print the command's object."""
+    message, remedy = redacted(message), redacted(remedy)
+    say(f"seatrial: {message}")
+    if remedy:
+        say(f"  next: {remedy}")
+    own = list(arguments[: arguments.index("--")]) if "--" in arguments else list(arguments)
+    if "--json" not in own:
+        return
+    command = next((word for word in own if not word.startswith("-")), "seatrial")
+    if command == "run":
+        from seatrial.core.run_result import RunResult
+
+        print_json(RunResult(exit_code=exit_code, outcome=None, conclusion=message).to_json())
+        return
+    print_json(command_object(command, {"message": message}, exit_code=exit_code))

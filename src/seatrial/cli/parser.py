@@ -1,0 +1,134 @@
+"""The arguments of every command. Nothing heavy is imported: ``--help`` starts in a blink."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from seatrial import __version__
+from seatrial.core.errors import UsageError
+
+COMMANDS = (
+    "run",
+    "watch",
+    "status",
+    "list",
+    "stop",
+    "open",
+    "clean",
+    "authorize",
+    "schema",
+)
+_RUN_HELP = """\
+Run a training command under bounds and gates, watched from inside, and judge it.
+
+  seatrial run -- python train.py --lr 3e-4     any command, safe defaults
+  seatrial run trial.toml                       a trial with its own bounds and gates
+
+Exit codes: 0 pass, 1 fail, 2 usage, 3 could not judge, 4 our bug, 130 interrupted.
+A pass means that this run failed to disprove the setup; it never claims more."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises our own error instead of leaving the process, so that one place maps exit codes."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse says NoReturn
+        raise UsageError(message, remedy=f"{self.prog} --help")
+
+
+def _with_json(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object on stdout, prose on stderr"
+    )
+    return parser
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command surface."""
+    parser = _Parser(
+        prog="seatrial",
+        description="Proves a model-training setup before money is spent on it.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"seatrial {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _add_run(commands)
+    _add_run_views(commands)
+    _add_authorize(commands)
+    schema = commands.add_parser(
+        "schema", help="JSON Schemas of everything read or written", allow_abbrev=False
+    )
+    schema.add_argument("name", nargs="?", help="name of a schema; without it the names are listed")
+    _with_json(schema)
+    finalize = commands.add_parser("finalize", allow_abbrev=False)  # called by the supervisor
+    finalize.add_argument("record")
+    return parser
+
+
+def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a training command bounded, watched and judged",
+        description=_RUN_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="seatrial run [options] TRIAL | -- CMD ...",
+        allow_abbrev=False,
+    )
+    run.add_argument("trial", nargs="?", metavar="TRIAL", help="a trial.toml")
+    run.add_argument("--out", metavar="DIR", help="also leave a copy of the record in DIR")
+    run.add_argument("--max-steps", metavar="N", help="step cap (optimizer update rounds)")
+    run.add_argument("--wall", metavar="TIME", help="time cap: 90s, 10m, 1h30m")
+    run.add_argument("--memory", metavar="SIZE", help="memory cap of all processes: 4GiB, 500MB")
+    _with_json(run)
+
+
+def _add_run_views(commands: argparse._SubParsersAction[_Parser]) -> None:
+    run_help = "run id, a unique beginning of one, a record folder, or latest (default)"
+    for name, text in (
+        ("watch", "follow a run from any terminal; Ctrl-C leaves the run going"),
+        ("status", "where a run stands"),
+        ("stop", "ask a run to stop cleanly; --force ends it at once"),
+        ("open", "open the report in a browser"),
+    ):
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        command.add_argument("run", nargs="?", default="latest", metavar="RUN", help=run_help)
+        _with_json(command)
+        if name == "stop":
+            command.add_argument("--force", action="store_true", help="end it at once")
+    listing = commands.add_parser("list", help="runs of this folder", allow_abbrev=False)
+    _with_json(listing)
+    clean = commands.add_parser(
+        "clean",
+        help="remove records of ended runs",
+        description="Removes records of ended runs, never a live one. Says which runs to remove: "
+        "names, --older-than, --keep or --all.",
+        allow_abbrev=False,
+    )
+    clean.add_argument("runs", nargs="*", metavar="RUN", help="run ids or unique beginnings")
+    clean.add_argument("--older-than", metavar="TIME", help="runs that began before: 7d, 12h")
+    clean.add_argument("--keep", metavar="N", help="all but the newest N")
+    clean.add_argument("--all", action="store_true", help="every ended run")
+    clean.add_argument("--dry-run", action="store_true", help="only list what would go")
+    _with_json(clean)
+
+
+def _add_authorize(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "record approval to spend or upload: single use, bound to the plan"
+    authorize = commands.add_parser("authorize", help=text, description=text, allow_abbrev=False)
+    authorize.add_argument("trial", nargs="?", metavar="TRIAL", help="a trial.toml")
+    authorize.add_argument("--who", metavar="NAME", help="who approves")
+    authorize.add_argument("--engine", metavar="ENGINE", help="the engine that may be used")
+    authorize.add_argument("--money", metavar="MONEY", help="money cap: '2.00 USD'")
+    authorize.add_argument("--upload", metavar="TARGET", help="private target that may be written")
+    authorize.add_argument("--expires", metavar="TIME", default="24h", help="valid for (24h)")
+    authorize.add_argument("--list", action="store_true", help="list authorizations")
+    authorize.add_argument("--revoke", metavar="ID", help="withdraw an unused authorization")
+    _with_json(authorize)
+
+
+def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """Cut at the first ``--``: our own arguments, and the command behind it (None without one)."""
+    if "--" not in argv:
+        return list(argv), None
+    at = list(argv).index("--")
+    return list(argv[:at]), list(argv[at + 1 :])

@@ -1,0 +1,89 @@
+"""``seatrial run``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from seatrial.cli.interrupts import Interrupts
+from seatrial.cli.output import print_json, say
+from seatrial.core.errors import UsageError
+
+
+def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
+    """Prepare, launch once, follow, print the verdict; returns the run's exit code."""
+    interrupts = Interrupts()
+    interrupts.install()
+
+    from seatrial.cli.view import TerminalView
+    from seatrial.evidence.terminal import bounds_block
+    from seatrial.readers.bounds import BoundFlags
+    from seatrial.workflows.prepare import RunRequest, prepare
+    from seatrial.workflows.run import follow, launch
+
+    _refuse_confusion(options, command)
+    request = RunRequest(
+        command=None if command is None else tuple(command),
+        trial_file=options.trial,
+        flags=BoundFlags(max_steps=options.max_steps, wall=options.wall, memory=options.memory),
+        out=options.out,
+    )
+    prepared = prepare(request, os.getcwd(), dict(os.environ))
+    say(bounds_block(prepared.plan))
+    interrupts.check_before_launch()
+    launched = launch(prepared)
+    interrupts.watch(launched.layout)
+    say(f"seatrial: run {launched.run_id}, record {launched.layout.folder}")
+    result = follow(launched.layout, TerminalView(output_to_stderr=options.json), interrupts.act)
+    if options.json:
+        print_json(result.to_json())
+    say_verdict(launched.layout.folder, to_stderr=options.json)
+    return result.exit_code
+
+
+def _refuse_confusion(options: argparse.Namespace, command: list[str] | None) -> None:
+    if command is None and options.trial is None:
+        raise UsageError(
+            "nothing to run: name a trial file, or put a command behind --",
+            remedy="seatrial run -- python train.py",
+        )
+    if command is not None and options.trial is not None:
+        raise UsageError(
+            f"both a trial file ({options.trial}) and a command behind -- were given",
+            remedy="seatrial run " + options.trial,
+        )
+
+
+def say_verdict(record: str, *, to_stderr: bool) -> None:
+    """Print the final block of an ended run: verdict, reasons, what was not tested, next."""
+    from seatrial.core.record_layout import RecordLayout
+    from seatrial.evidence.terminal import verdict_block
+    from seatrial.readers.record import read_closing, read_result
+
+    layout = RecordLayout(record)
+    result = read_result(layout)
+    if result is None:
+        return
+    closing = read_closing(layout) or {}
+    target = sys.stderr if to_stderr else sys.stdout
+    text = verdict_block(
+        result,
+        [str(line) for line in closing.get("not_tested") or ()],
+        str(closing.get("next_command") or ""),
+        colour=target.isatty() and "NO_COLOR" not in os.environ,
+        width=_width(),
+    )
+    try:
+        target.write("\n" + text.rstrip("\n") + "\n")
+        target.flush()
+    except UnicodeEncodeError:
+        target.write(text.encode("ascii", "backslashreplace").decode("ascii") + "\n")
+    except (OSError, ValueError):
+        pass  # the terminal is gone; the record has it all
+
+
+def _width() -> int:
+    import shutil
+
+    return min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)

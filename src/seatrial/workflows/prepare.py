@@ -1,0 +1,147 @@
+"""From what was typed to a plan: everything that can be refused is refused here, before launch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from seatrial.core.errors import UsageError
+from seatrial.core.gates.settings import settings_for
+from seatrial.core.plan import Plan
+from seatrial.core.redaction import Redactor, from_environment
+from seatrial.core.runner_env import runner_environment
+from seatrial.core.trial import RunnerSpec, Trial
+from seatrial.engines import Engine, engine_named
+from seatrial.readers.bounds import BoundFlags, bounds_for
+from seatrial.readers.command import check_command
+from seatrial.readers.machine import available_cores
+from seatrial.store.export import check_out_folder
+from seatrial.store.state_folder import StateFolder, find_state_folder
+
+AD_HOC_NAME = "ad-hoc"
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What was typed: a trial file or a command, and the flags as text."""
+
+    command: tuple[str, ...] | None = None
+    trial_file: str | None = None
+    flags: BoundFlags = field(default_factory=BoundFlags)
+    out: str | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch that nothing speaks against so far. ``argv`` and ``env`` never touch the disk.
+
+    The plan has no run id and no record yet: they are given when the record is made.
+    """
+
+    trial: Trial
+    plan: Plan
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    engine: Engine
+    state: StateFolder
+
+
+def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepared:
+    """Check everything that can be checked before anything is written or started.
+
+    Args:
+        request: what was typed.
+        cwd: working directory of the person.
+        environ: her environment.
+
+    Raises:
+        UsageError: a flag, the trial, the command or the output folder is refused.
+    """
+    trial = _trial_of(request, cwd)
+    runner_cwd = trial.runner.cwd or cwd
+    environment = runner_environment(environ, trial, available_cores())
+    check_command(trial.runner.command, runner_cwd, environment)
+    if request.out is not None:
+        check_out_folder(request.out)
+    engine = engine_named(trial.engine)
+    redactor = from_environment({**environ, **environment}, trial.runner.secrets)
+    return Prepared(
+        trial=trial,
+        plan=_plan_of(trial, engine, runner_cwd, environment, redactor, request.out),
+        argv=trial.runner.command,
+        env=environment,
+        engine=engine,
+        state=find_state_folder(cwd, environ),
+    )
+
+
+def _trial_of(request: RunRequest, cwd: str) -> Trial:
+    if request.trial_file is not None:
+        from seatrial.readers.trial_toml import read_trial
+
+        return read_trial(request.trial_file, request.flags)
+    command = request.command or ()
+    if not command:
+        raise UsageError("there is no command behind --", remedy="seatrial run -- python train.py")
+    return Trial(
+        name=AD_HOC_NAME,
+        runner=RunnerSpec(command=command, cwd=cwd),
+        bounds=bounds_for(request.flags),
+        ad_hoc=True,
+    )
+
+
+def _plan_of(
+    trial: Trial,
+    engine: Engine,
+    cwd: str,
+    environment: Mapping[str, str],
+    redactor: Redactor,
+    out: str | None,
+) -> Plan:
+    bounds = trial.bounds
+    price = engine.price_per_hour
+    return Plan(
+        run_id="",
+        record="",
+        command=redactor.argv(trial.runner.command),
+        cwd=cwd,
+        max_steps=bounds.max_steps,
+        wall_s=bounds.wall_s,
+        memory_bytes=bounds.memory_bytes,
+        ad_hoc=trial.ad_hoc,
+        sources=dict(bounds.sources),
+        name=trial.name,
+        gates=settings_for(trial, price).to_json(),
+        env_policy="inherit" if trial.ad_hoc else "allowlist",
+        env_names=tuple(sorted(environment)),
+        secret_names=trial.runner.secrets,
+        finalizer=(sys.executable, "-P", "-m", "seatrial", "finalize"),
+        price_per_hour=str(price),
+        money=str(bounds.money),
+        engine=trial.engine,
+        trial=redactor.value(_trial_json(trial)),
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        out=None if out is None else os.path.abspath(out),
+    )
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    """The trial as plain JSON values, for the record. Values of ``env`` stay out: names only."""
+    value = asdict(trial)
+    value["bounds"]["money"] = str(trial.bounds.money)
+    value["runner"]["env"] = sorted(trial.runner.env)
+    value["runner"].pop("command")  # the plan carries it, redacted as a command line
+    return _plain(value)  # type: ignore[no-any-return]  # a dict in, a dict out
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

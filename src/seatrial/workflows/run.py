@@ -1,0 +1,91 @@
+"""``seatrial run``: intent, one start, follow, result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from seatrial.core.launch import StopRequest
+from seatrial.core.record_layout import RecordLayout
+from seatrial.core.run_result import RunResult
+from seatrial.engines.launch_once import launch_once
+from seatrial.store.atomic import write_json
+from seatrial.store.launch_values import request_for
+from seatrial.store.ledger import open_ledger
+from seatrial.store.reconcile import reconcile
+from seatrial.store.records import request_kill, request_stop, sweep
+from seatrial.store.state_folder import create_state_folder, new_record
+from seatrial.workflows.follow import Follower, View
+from seatrial.workflows.prepare import Prepared
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A run that was started."""
+
+    run_id: str
+    layout: RecordLayout
+
+
+def launch(prepared: Prepared) -> Launched:
+    """Write the intent, make the record and start the runner exactly once.
+
+    Raises:
+        UsageError: the same trial is running, or an authorization is missing; nothing is left.
+        CouldNotJudgeError: the disk is full, or the ledger cannot be read.
+    """
+    now = datetime.now(timezone.utc)
+    create_state_folder(prepared.state)
+    sweep(prepared.state)
+    with open_ledger(prepared.state.ledger) as ledger:
+        reconcile(ledger, now)
+        run_id, layout = new_record(prepared.state, now, _name_of(prepared))
+        plan = replace(
+            prepared.plan,
+            run_id=run_id,
+            record=layout.folder,
+            finalizer=(*prepared.plan.finalizer, layout.folder),
+        )
+        row = ledger.intend(
+            request_for(plan, needs_authorization=prepared.engine.needs_authorization), now
+        )
+        write_json(layout.plan, plan.to_json())
+        launch_once(ledger, prepared.engine, row, plan, prepared.argv, prepared.env)
+    return Launched(run_id, layout)
+
+
+def _name_of(prepared: Prepared) -> str:
+    if not prepared.trial.ad_hoc:
+        return prepared.trial.name
+    words = [word for word in prepared.plan.command if word.endswith((".py", ".sh"))]
+    return os.path.splitext(os.path.basename((words or list(prepared.plan.command))[0]))[0]
+
+
+def follow(layout: RecordLayout, view: View, interrupted: Callable[[], None]) -> RunResult:
+    """Show a run until its end and return its result; see ``Follower.follow``."""
+    return Follower(layout, view).follow(interrupted)
+
+
+def ask_to_stop(layout: RecordLayout, reason: str, *, force: bool) -> bool:
+    """Ask a run to stop, or end it at once.
+
+    Args:
+        layout: the record.
+        reason: ``stop`` or ``interrupt``.
+        force: end it at once.
+
+    Returns:
+        Whether this was the first request of its kind.
+    """
+    request = StopRequest(
+        reason=reason,
+        by=f"pid {os.getpid()}",
+        t=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        force=force,
+    )
+    if force:
+        request_kill(layout, request)
+        return True
+    return request_stop(layout, request)
