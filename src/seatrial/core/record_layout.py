@@ -69,6 +69,11 @@ class RecordLayout:
         return self._at("control", "kill.json")
 
     @property
+    def intent(self) -> str:
+        """The process that is about to start the run: ``{"pid", "start_ticks"}``."""
+        return self._at("launch", "intent.json")
+
+    @property
     def claim(self) -> str:
         """Created exclusively by the one process that may start the runner."""
         return self._at("launch", "claim.json")

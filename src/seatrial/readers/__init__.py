@@ -1,0 +1,1 @@
+"""Bytes to core values: events, records, trials, commands, the machine."""

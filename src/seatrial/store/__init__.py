@@ -1,0 +1,1 @@
+"""The only writer of files and of the ledger."""
