@@ -130,7 +130,14 @@ def test_a_gate_that_overrides_nothing_says_nothing() -> None:
 def odd_events(rng: random.Random, count: int) -> List[Event]:
     values: List[Any] = [None, "nan", "inf", -1, 0, 3, 10**400, 1.5, True, [], {}, "x", [None]]
     names = ["step", "segment", "loss_raw", "grad_norm", "lr", "tokens", "metrics", "error"]
-    names += ["reason", "steps_done", "steps_planned", "optimizer", "skipped", "device_bytes"]
+    names += [
+        "reason",
+        "steps_done",
+        "steps_planned",
+        "optimizer",
+        "skipped_before",
+        "device_bytes",
+    ]
     return [
         Event(
             n,

@@ -147,14 +147,12 @@ def adversarial_pair(rng: random.Random) -> Iterator[Row]:
         yield {
             "loss_raw": 1.386 * (1 - 0.9 * win) + abs(rng.gauss(0, 0.05)),
             "grad_norm": 1.0,
-            "optimizer": "Adam#0",
-            "segment": 0,
+            "optimizer": 0,
         }
         yield {
             "loss_raw": 0.69 + 7 * win + rng.gauss(0, 0.3),
             "grad_norm": 1.0,
-            "optimizer": "Adam#1",
-            "segment": 1,
+            "optimizer": 1,
         }
 
 
@@ -173,15 +171,20 @@ def curriculum_steps(rng: random.Random) -> Iterator[Row]:
 
 
 def scaler_skips_steps(rng: random.Random) -> Iterator[Row]:
+    """What a scaler leaves out is no step: the next one only counts it."""
     skipped = set(range(7)) | {rng.randrange(50, STEPS) for _ in range(3)}
     for t in range(STEPS):
-        left_out = t in skipped
-        yield {
-            "loss_raw": 2 + 3 * math.exp(-t / 40) + rng.gauss(0, 0.05),
-            "grad_norm": math.inf if left_out else 1.5,
-            "skipped": left_out,
-            "lr": [1e-4],
-        }
+        if t not in skipped:
+            loss = 2 + 3 * math.exp(-t / 40) + rng.gauss(0, 0.05)
+            yield {"loss_raw": loss, "grad_norm": 1.5, "skipped_before": 7 if t == 7 else 0}
+
+
+def two_optimizers_on_one_loss(rng: random.Random) -> Iterator[Row]:
+    """One for the matrices, one for the rest: the second of a round has no loss of its own."""
+    for t in range(STEPS // 2):
+        loss = 2 + 8 * math.exp(-t / 30) + rng.gauss(0, 0.05)
+        yield {"loss_raw": loss, "grad_norm": 1.0, "optimizer": 0}
+        yield {"loss_raw": None, "grad_norm": 0.0, "optimizer": 1}
 
 
 def balance_loss_on_top(rng: random.Random) -> Iterator[Row]:
@@ -219,6 +222,7 @@ CURVES: Tuple[Curve, ...] = (
     summed_loss_of_growing_batches,
     curriculum_steps,
     scaler_skips_steps,
+    two_optimizers_on_one_loss,
     balance_loss_on_top,
     lora_first_factor_without_gradient,
     no_gradient_norm_reported,

@@ -82,11 +82,11 @@ def test_a_nan_loss_with_a_finite_gradient_warns_and_three_in_a_row_stop() -> No
     ]
 
 
-def test_a_consumed_infinite_gradient_stops_and_a_skipped_one_does_not() -> None:
+def test_a_consumed_infinite_gradient_stops() -> None:
     trip = only(fed(with_fault(falling(), 7, grad_norm="inf")), "gate.non_finite_gradient")
     assert (trip.action, trip.family, trip.step) == ("stop", "gradients", 7)
     assert trip.observed == math.inf
-    assert fed(with_fault(falling(), 7, grad_norm="inf", loss_raw="nan", skipped=True)) == []
+    assert fed(with_fault(falling(), 7, skipped_before=1)) == []
 
 
 def test_divergence_is_seen_and_only_warned_of_without_a_trial() -> None:
@@ -114,6 +114,31 @@ def test_a_model_that_forgets_everything_has_diverged() -> None:
     trip = only(fed(rows), "gate.divergence")
     assert trip.step == 110
     assert "back where it began" in trip.message
+
+
+def test_a_second_optimizer_on_the_same_loss_hides_no_fault() -> None:
+    def rows(losses: List[Any]) -> List[Row]:
+        return [
+            row
+            for loss in losses
+            for row in (
+                {"loss_raw": loss, "grad_norm": 1.0, "optimizer": 0},
+                {"loss_raw": None, "grad_norm": 1.0, "optimizer": 1},
+            )
+        ]
+
+    diverging = rows([2.0 + t / 1000 if t < 30 else 30.0 for t in range(80)])
+    assert only(fed(diverging), "gate.divergence").action == "warn"
+    trips = fed(rows([2.0, 1.9, "nan", "nan", "nan"]))
+    assert [(trip.gate, trip.action) for trip in trips] == [
+        ("gate.non_finite_loss", "warn"),
+        ("gate.non_finite_loss", "stop"),
+    ]
+
+
+def test_values_that_are_no_losses_end_no_series() -> None:
+    rows = [*falling(20), {"loss_raw": None}, {"loss_raw": "text"}, *falling(20)]
+    assert fed(rows) == []
 
 
 def test_growing_batches_do_not_hide_a_divergence() -> None:

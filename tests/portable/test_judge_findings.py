@@ -134,7 +134,7 @@ def test_a_fault_of_the_probe_never_fails_the_run() -> None:
 
 def test_skipped_steps_are_a_note_and_masked_labels_a_warning() -> None:
     events = rank_events(0, 9)
-    events[3] = replace(events[3], data={**events[3].data, "skipped": True})
+    events[3] = replace(events[3], data={**events[3].data, "skipped_before": 2})
     result = judged(events)
     assert (codes(result), result.findings[0].severity) == (["precision.skipped_steps"], "note")
     masked = [

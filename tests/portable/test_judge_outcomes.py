@@ -313,3 +313,9 @@ def test_a_crash_after_the_cap_is_a_failure_of_the_script() -> None:
     assert said(judged(ended(exit_code=1), events)) == ("failed", 1)
     assert said(judged(ended("step_cap", 1), events)) == ("failed", 1)
     assert said(judged(ended("step_cap", 1, forced=True), events)) == ("capped", 0)
+
+
+def test_torch_without_training_is_attached_and_still_not_a_pass() -> None:
+    result = judged(ended(attach_report={"attached": True, "reason": ""}), [])
+    assert said(result) == ("completed", 3) and result.probe_attached
+    assert "attached but saw no optimizer step" in result.conclusion

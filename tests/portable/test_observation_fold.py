@@ -163,7 +163,7 @@ def test_ends_errors_and_resumes_are_kept() -> None:
 
 
 def test_skipped_rounds_and_joint_optimizers_are_counted() -> None:
-    log = Log().steps(2, skipped=True).steps(2, first=3, optimizer=["Adam", "SGD"])
+    log = Log().steps(2, skipped_before=1).steps(2, first=3, optimizer=["Adam", "SGD"])
     seen = observe(log.events).segments[0]
     assert (seen.skipped, seen.optimizers, seen.steps_done) == (2, 2, 4)
     named = observe(Log().steps(1, optimizer="Adam+SGD").events).segments[0]

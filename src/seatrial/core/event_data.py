@@ -44,11 +44,6 @@ def learns(data: Mapping[str, Any]) -> bool:
     return not known or any(rate > 0 for rate in known)
 
 
-def was_skipped(data: Mapping[str, Any]) -> bool:
-    """Whether a scaler left this step out: nothing consumed the gradient."""
-    return data.get("skipped") is True
-
-
 def optimizer_count(data: Mapping[str, Any]) -> int:
     """How many optimizers stepped in this update round; 1 when unknown."""
     value = data.get("optimizer")

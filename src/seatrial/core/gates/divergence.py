@@ -8,7 +8,7 @@ from collections import deque
 from typing import Deque, Dict, Iterable, List, Optional, Set, Tuple
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import Lane, lane, number, optimizer_count, was_skipped, whole
+from seatrial.core.event_data import Lane, lane, number, optimizer_count, whole
 from seatrial.core.gates.base import Gate, GateInfo
 from seatrial.core.gates.settings import GateSettings
 from seatrial.core.trip import Trip
@@ -150,10 +150,8 @@ class DivergenceGate(Gate):
 
     def feed(self, event: Event) -> Iterable[Trip]:
         """Look at one step's raw loss."""
-        if event.event != "step" or was_skipped(event.data) or self._takes_turns(event):
-            return ()
-        loss = number(event.data, "loss_raw")
-        if loss is None or not math.isfinite(loss):
+        loss = number(event.data, "loss_raw") if event.event == "step" else None
+        if loss is None or not math.isfinite(loss) or self._takes_turns(event):
             return ()
         series = self._series.setdefault(lane(event), _Series(self.settings))
         wrong = series.take(loss, number(event.data, "tokens"))
@@ -174,7 +172,11 @@ class DivergenceGate(Gate):
         ]
 
     def _takes_turns(self, event: Event) -> bool:
-        """Whether several optimizers of this process step in turn: an adversarial objective."""
+        """Whether several optimizers of this process step in turn, each after its own loss.
+
+        Two optimizers that share one loss (one for matrices, one for the rest) do not: the second
+        of a round has no loss of its own and never comes here.
+        """
         key = (event.rank, event.pid)
         if optimizer_count(event.data) > 1:
             self._taking_turns.add(key)

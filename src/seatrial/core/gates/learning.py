@@ -6,7 +6,7 @@ import math
 from typing import Dict, Iterable, List, Optional
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import Lane, lane, learns, number, was_skipped, whole
+from seatrial.core.event_data import Lane, lane, learns, number, whole
 from seatrial.core.gates.base import Gate, GateInfo
 from seatrial.core.gates.settings import GateSettings
 from seatrial.core.trip import Trip
@@ -44,7 +44,7 @@ class ConstantLossGate(Gate):
 
     def feed(self, event: Event) -> Iterable[Trip]:
         """Compare one step's loss with the first of its segment."""
-        if event.event != "step" or was_skipped(event.data) or not learns(event.data):
+        if event.event != "step" or not learns(event.data):
             return ()
         loss = number(event.data, "loss_raw")
         seen = self._lanes.setdefault(lane(event), _FirstLosses())
@@ -102,13 +102,13 @@ class VanishedGradientGate(Gate):
 
     def feed(self, event: Event) -> Iterable[Trip]:
         """Look at one step's gradient norm."""
-        if event.event != "step" or was_skipped(event.data) or not learns(event.data):
+        if event.event != "step" or not learns(event.data):
             return ()
         norm, loss = number(event.data, "grad_norm"), number(event.data, "loss_raw")
-        seen = self._lanes.setdefault(lane(event), _Norms())
-        if norm is None:
+        if norm is None or loss is None:
             return ()
-        if not norm <= _ZERO or loss is None or loss == 0:
+        seen = self._lanes.setdefault(lane(event), _Norms())
+        if not norm <= _ZERO or loss == 0:
             seen.zeros = 0
             if math.isfinite(norm) and norm > _ZERO:
                 seen.last, seen.largest = norm, max(norm, seen.largest)

@@ -6,7 +6,7 @@ import math
 from typing import Dict, Iterable, List
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import Lane, lane, number, was_skipped, whole
+from seatrial.core.event_data import Lane, lane, number, whole
 from seatrial.core.gates.base import Gate, GateInfo
 from seatrial.core.gates.settings import GateSettings
 from seatrial.core.trip import WARN, Trip
@@ -36,10 +36,12 @@ class NonFiniteLossGate(Gate):
 
     def feed(self, event: Event) -> Iterable[Trip]:
         """Look at one step's raw loss."""
-        if event.event != "step" or was_skipped(event.data):
+        if event.event != "step":
             return ()
         loss = number(event.data, "loss_raw")
-        if loss is None or math.isfinite(loss):
+        if loss is None:  # a second optimizer of the same round: the loss was told with the first
+            return ()
+        if math.isfinite(loss):
             self._in_a_row[lane(event)] = 0
             return ()
         in_a_row = self._in_a_row.get(lane(event), 0) + 1
@@ -70,7 +72,7 @@ class NonFiniteGradientGate(Gate):
     """The gradient that an optimizer step consumed is nan or infinite.
 
     What it watches: ``grad_norm`` of each step, the total norm before clipping. A step that a
-    scaler skipped consumed nothing and is left alone.
+    scaler skipped consumed nothing: it is no step, and no event.
 
     Why: the update writes nan into the weights, or clipping by an infinite norm turns it into
     zero or nan, while the loss may still look fine for one more step.
@@ -85,7 +87,7 @@ class NonFiniteGradientGate(Gate):
 
     def feed(self, event: Event) -> Iterable[Trip]:
         """Look at one step's gradient norm."""
-        if event.event != "step" or was_skipped(event.data):
+        if event.event != "step":
             return ()
         norm = number(event.data, "grad_norm")
         if norm is None or math.isfinite(norm):

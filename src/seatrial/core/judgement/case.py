@@ -35,8 +35,9 @@ class Case:
 
     @property
     def attached(self) -> bool:
-        """Whether the probe saw a training process (a rank wrote events)."""
-        return bool(self.observation.ranks)
+        """Whether the probe was in a training process: a rank wrote events, or torch was seen."""
+        report = self.ended.attach_report if self.ended is not None else {}
+        return bool(self.observation.ranks) or report.get("attached") is True
 
     @property
     def default_wall(self) -> bool:
@@ -49,11 +50,8 @@ class Case:
     def attach_reason(self) -> str:
         """Why the probe did not attach, as the supervisor understood it; empty when unknown."""
         report = self.ended.attach_report if self.ended is not None else {}
-        for key in ("reason", "message"):
-            value = report.get(key)
-            if isinstance(value, str) and value:
-                return value
-        return ""
+        value = report.get("reason")
+        return value if isinstance(value, str) else ""
 
     def tripped(self, code: str) -> bool:
         """Whether the gate tripped, be it as a warning."""

@@ -87,12 +87,11 @@ def _ranks_differ(case: Case) -> Iterator[Finding]:
 def _skipped_steps(observation: Observation) -> Iterator[Finding]:
     skipped = sum(part.skipped for part in observation.segments)
     if skipped:
-        total = sum(part.steps_done for part in observation.segments)
         yield Finding(
             "precision.skipped_steps",
             "precision",
             "note",
-            f"The gradient scaler left out {skipped} of {total} steps; nothing consumed them.",
+            f"The gradient scaler left out {skipped} steps; nothing consumed their gradients.",
             evidence=Evidence(skipped, 0),
             remedy="A few at the start are normal; many mean that float16 does not hold the loss.",
         )

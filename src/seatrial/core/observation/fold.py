@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import as_number, number, optimizer_count, text, was_skipped, whole
+from seatrial.core.event_data import as_number, number, optimizer_count, text, whole
 from seatrial.core.observation.curves import CurveFold
 from seatrial.core.observation.frameworks import frameworks_of
 from seatrial.core.observation.values import (
@@ -93,7 +93,7 @@ class _Fold:
             if supervised is not None:
                 process.supervised = (process.supervised or 0) + supervised
         segment.rounds.add(step)
-        segment.skipped += was_skipped(event.data)
+        segment.skipped += whole(event.data, "skipped_before") or 0
         segment.optimizers = max(segment.optimizers, optimizer_count(event.data))
         planned = whole(event.data, "steps_planned")
         segment.planned = planned if planned is not None else segment.planned

@@ -20,7 +20,7 @@ class SegmentView:
         exception: what ended it, as the probe recorded it.
         best: the best checkpoint as the trainer recorded it.
         optimizers: the most optimizers that stepped in one round.
-        skipped: rounds that a scaler left out.
+        skipped: steps that a scaler left out before one of its rounds.
     """
 
     rank: int
