@@ -1,0 +1,26 @@
+"""JSON Schemas (2020-12) of what is read and written. Unknown extra fields are allowed in output."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+SCHEMAS = ("run", "command", "plan", "event", "trial")
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """The schema of that name.
+
+    ``run`` is what ``seatrial run --json`` prints, ``command`` what every other command prints,
+    ``plan`` the ``plan.json`` of a record, ``event`` one line of an event file, ``trial`` a
+    ``trial.toml``.
+
+    Raises:
+        KeyError: there is no schema of that name.
+    """
+    if name not in SCHEMAS:
+        raise KeyError(f"no schema {name!r}; there are: {', '.join(SCHEMAS)}")
+    text = resources.files(__name__).joinpath(f"{name}.json").read_text(encoding="utf-8")
+    value: dict[str, Any] = json.loads(text)
+    return value
