@@ -225,7 +225,7 @@ def inconclusive() -> ReportInput:
     result = RunResult(
         exit_code=3,
         outcome="completed",
-        conclusion="Nothing can be said: the probe attached, but it saw no optimizer step in 12.0s.",
+        conclusion="Nothing can be said: the probe saw no optimizer step in 12.0s.",
         run_id=base.plan.run_id,
         probe_attached=True,
         ranks=0,
@@ -301,7 +301,7 @@ def hostile() -> ReportInput:
     return ReportInput(
         result=replace(
             base.result, conclusion=text, run_id=text, record=text, framework=text, cost=text,
-            currency=text, outcome=text, hypothesis=text, best=dict.fromkeys(("path", "metric"), text),
+            currency=text, outcome=text, hypothesis=text, best={"path": text},
             heldout={text: text, "nested": {text: [text]}},
             findings=(
                 Finding(text, "labels", "error", text, Place(text, 1, module=text, parameter=text),

@@ -29,10 +29,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Marker:
-    """Where a gate tripped. ``number`` refers to the list below the chart."""
+    """Where a gate tripped.
+
+    ``number`` refers to the list above the charts; ``value`` is short, ``label`` says everything.
+    """
 
     number: int
     label: str
+    value: str
     x: float | None
     y: float | None
     stopped: bool

@@ -100,6 +100,12 @@ def _facts(report: ReportInput) -> list[dict[str, Any]]:
     return facts
 
 
+def fact_rows(report: ReportInput) -> list[tuple[str, str]]:
+    """The key facts as names and texts."""
+    facts = _facts(report)
+    return [(fact["name"], f"{fact['value']} {fact['detail']}".strip()) for fact in facts]
+
+
 def _fact(
     name: str, value: str, detail: str = "", used: float = 0, limit: float | None = None
 ) -> dict[str, Any]:

@@ -174,6 +174,7 @@ def _marker(index: int, trip: Trip, chart: Chart, x_name: str, factor: float) ->
     return Marker(
         number=index,
         label=trip_text(trip),
+        value=any_value(trip.observed, 20) + ("" if trip.step is None else f" at {trip.step}"),
         x=x,
         y=None if observed is None else observed / factor,
         stopped=trip.action == STOP,

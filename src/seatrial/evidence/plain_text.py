@@ -11,7 +11,7 @@ from seatrial.core import strict_json
 from seatrial.core.units import format_size
 
 LINE_LIMIT = 400
-TEXT_LIMIT = 4_000
+TEXT_LIMIT = 1_200
 BLOCK_LIMIT = 20_000
 
 # Characters that move, hide or reorder what stands around them. Joiners that scripts and emoji
@@ -145,4 +145,4 @@ def size(value: Any) -> str:
     """Bytes for people; anything that is no number as it is."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return any_value(value)
-    return format_size(value)
+    return format_size(value) if abs(value) < 2**60 else f"{number(value)} B"

@@ -10,16 +10,22 @@ _NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 _FLAT = 1e-12  # a range this much narrower than its values is rounding, not shape
 _TINY, _HUGE = 1e-290, 1e290
 LOG_RATIO = 1_000.0
+_LABEL_CHARS = 9
 
 
 @dataclass(frozen=True)
 class Scale:
-    """One axis. ``ticks`` pairs values with their labels, rising."""
+    """One axis. ``ticks`` pairs values with their labels, rising.
+
+    ``base`` is set when the values differ only in digits that no label has room for: the labels
+    then count from it.
+    """
 
     lo: float
     hi: float
     ticks: tuple[tuple[float, str], ...]
     is_log: bool = False
+    base: str = ""
 
     def place(self, value: float) -> float:
         """Where a finite value stands: 0 at the low end, 1 at the high end, cut off beyond."""
@@ -89,7 +95,14 @@ def linear(
     values = [index * step for index in range(first, min(last, first + 4 * count) + 1)]
     inside = [value for value in values if lo - margin <= value <= hi + margin]
     digits = _digits(step, max(abs(lo), abs(hi)))
-    return Scale(lo, hi, tuple((value, tidy(value, digits)) for value in inside))
+    labels = [tidy(value, digits) for value in inside]
+    if len(set(labels)) < len(labels) or max(map(len, labels), default=0) > _LABEL_CHARS:
+        base = inside[0]
+        counted = tuple(
+            (value, f"+{tidy(value - base, _digits(step, hi - base))}") for value in inside
+        )
+        return Scale(lo, hi, counted, base=f"{base:,.12g}")
+    return Scale(lo, hi, tuple(zip(inside, labels, strict=True)))
 
 
 def logarithmic(lo: float, hi: float) -> Scale:

@@ -117,7 +117,8 @@ class _Plot:
             yield _label(at, BOTTOM + 17, escape(text), "tick", "middle")
         yield f'<path class="axis" stroke="#666" d="M{LEFT} {BOTTOM}H{RIGHT}"/>'
         log = ", log scale" if self.y_axis.is_log else ""
-        yield _label(4, 12, _text(chart.y_label + log, 70), "name")
+        base = f", above {self.y_axis.base}" if self.y_axis.base else ""
+        yield _label(4, 12, _text(chart.y_label + log + base, 70), "name")
         yield _label(RIGHT, HEIGHT - 6, _text(chart.x_label, 40), "name", "end")
         if not any(True for _ in chart.finite()):
             middle = (LEFT + RIGHT) / 2
@@ -225,9 +226,10 @@ class _Plot:
 
     def _marker(self, mark: Marker, taken: list[tuple[float, float]]) -> Iterable[str]:
         x = RIGHT if mark.x is None or not math.isfinite(mark.x) else self.x(mark.x)
-        y = self.top if mark.y is None or not math.isfinite(mark.y) else self.y(mark.y)
+        y = self.top + 12 if mark.y is None or not math.isfinite(mark.y) else self.y(mark.y)
+        away = 18 if y < (self.top + BOTTOM) / 2 else -18
         while any(abs(x - a) < 17 and abs(y - b) < 17 for a, b in taken):
-            y += 18
+            y += away
         taken.append((x, y))
         css = "trip stopped" if mark.stopped else "trip warned"
         yield f'<path class="trip-line" stroke="#b00" d="M{x:.1f} {y:.1f}V{BOTTOM}"/>'
@@ -237,6 +239,8 @@ class _Plot:
             f'<text class="trip-number" fill="#fff" text-anchor="middle" y="4">{mark.number}</text>'
             f"<title>{_text(mark.label, 400)}</title></g>"
         )
+        anchor, shift = ("end", -14) if x > (LEFT + RIGHT) / 2 else ("start", 14)
+        yield _label(x + shift, y + 4, _text(mark.value, 34), css + " trip-value", anchor)
 
     def hover(self) -> Iterable[str]:
         slots: dict[int, dict[int, list[tuple[float, float]]]] = {}
