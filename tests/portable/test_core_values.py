@@ -12,6 +12,7 @@ from seatrial.core.finding import Evidence, Finding, NotJudged, Place, cause_fir
 from seatrial.core.launch import Ended, Heartbeat, Started, StopRequest
 from seatrial.core.plan import Plan
 from seatrial.core.run_result import RunResult
+from seatrial.core.trial import Bounds
 
 FINDING = Finding(
     "labels.shifted",
@@ -180,3 +181,8 @@ def test_a_result_reads_back_and_carries_every_key() -> None:
     nothing = RunResult(2, None, "refused").to_json()
     assert nothing["outcome"] is None and set(nothing["best"].values()) == {None}
     raises(ValueError, lambda: RunResult.from_json({**value, "schema": "other/1"}))
+
+
+def test_a_bound_knows_whether_it_was_left_to_its_default() -> None:
+    bounds = Bounds(200, 900.0, 2**32, sources={"wall_s": "flag"})
+    assert not bounds.is_default("wall_s") and bounds.is_default("max_steps")

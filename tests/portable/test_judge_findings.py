@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 from seatrial.core import strict_json
 from seatrial.core.event import Event
@@ -64,6 +64,30 @@ def test_ranks_that_train_alone_are_an_error_when_proven() -> None:
     assert (told.code, told.family) == ("distributed.unsynchronised_copies", "distributed")
     assert (told.severity, told.confidence) == ("error", "proven")
     assert result.ranks == 2
+
+
+def test_equal_gradients_of_different_losses_show_that_ranks_exchange_them() -> None:
+    def ranks(norm_of: Callable[[int, int], Any]) -> List[Event]:
+        events = lonely(0) + lonely(1)
+        return [
+            replace(
+                e,
+                data={
+                    **e.data,
+                    "loss_raw": 1 / e.data["step"] + (e.rank or 0) / 10,
+                    "grad_norm": norm_of(e.rank or 0, e.data["step"]),
+                },
+            )
+            if e.event == "step"
+            else e
+            for e in events
+        ]
+
+    assert codes(judged(ranks(lambda _rank, step: 2.0 / step))) == []
+    alone = ["distributed.unsynchronised_copies"]
+    assert codes(judged(ranks(lambda rank, step: 2.0 / step + rank))) == alone
+    assert codes(judged(ranks(lambda _rank, _step: None))) == alone
+    assert codes(judged(ranks(lambda _rank, _step: "nan"))) == alone
 
 
 def test_ranks_in_a_group_or_without_a_launcher_are_not_alone() -> None:

@@ -105,4 +105,6 @@ def test_the_next_command_can_be_typed() -> None:
         "x",
         remedy="python -m pip install trl",
     )
+    other = replace(missing, remedy="Look at the batch.")
+    assert next_command(replace(RESULT, findings=(other, missing))) == missing.remedy
     assert next_command(replace(RESULT, findings=(missing,))) == "python -m pip install trl"

@@ -44,16 +44,6 @@ def learns(data: Mapping[str, Any]) -> bool:
     return not known or any(rate > 0 for rate in known)
 
 
-def optimizer_count(data: Mapping[str, Any]) -> int:
-    """How many optimizers stepped in this update round; 1 when unknown."""
-    value = data.get("optimizer")
-    if isinstance(value, (list, tuple)):
-        return len(value)
-    if isinstance(value, str):
-        return len([part for part in value.replace("+", ",").split(",") if part.strip()]) or 1
-    return 1
-
-
 def lane(event: Event) -> Lane:
     """Rank, process and segment of a step event."""
     return (event.rank, event.pid, whole(event.data, "segment") or 0)

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Deque, Dict, Iterable, List, Optional, Set, Tuple
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import Lane, lane, number, optimizer_count, whole
+from seatrial.core.event_data import Lane, lane, number, whole
 from seatrial.core.gates.base import Gate, GateInfo
 from seatrial.core.gates.settings import GateSettings
 from seatrial.core.trip import Trip
@@ -178,8 +178,6 @@ class DivergenceGate(Gate):
         of a round has no loss of its own and never comes here.
         """
         key = (event.rank, event.pid)
-        if optimizer_count(event.data) > 1:
-            self._taking_turns.add(key)
         name = str(event.data.get("optimizer"))
         turns = self._turns.setdefault(key, [])
         if not turns or turns[-1] != name:

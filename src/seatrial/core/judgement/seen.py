@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Tuple
+import math
+from typing import Iterator, List, Optional, Tuple
 
 from seatrial.core.event_data import whole
 from seatrial.core.finding import Evidence, Finding, Place
@@ -44,9 +45,32 @@ def _is_alone(rank: RankView, observation: Observation) -> bool:
     return launched_world(rank) > 1 and not joined and not wrapped and rank.steps_done > 0
 
 
+def _share_gradients(observation: Observation, one: RankView, other: RankView) -> bool:
+    """Whether two ranks with different losses step on equal gradients: they are averaged somehow.
+
+    A script may exchange gradients by hand, in a group that it made after it was first looked at.
+    """
+    norms = _pairs(observation, "grad_norm", one, other)
+    losses = _pairs(observation, "loss_raw", one, other)
+    equal_norms = all(math.isclose(a, b, rel_tol=1e-3) for a, b in norms)
+    return bool(norms) and equal_norms and any(a != b for a, b in losses)
+
+
+def _pairs(
+    observation: Observation, name: str, one: RankView, other: RankView
+) -> List[Tuple[float, float]]:
+    """The finite values of one metric at the steps that two ranks have in common."""
+    first, second = observation.curve(name, one.rank), observation.curve(name, other.rank)
+    if first is None or second is None:
+        return []
+    known = dict(second.points)
+    both = [(y, known[x]) for x, y in first.points if x in known]
+    return [(a, b) for a, b in both if math.isfinite(a) and math.isfinite(b)]
+
+
 def _lonely_ranks(observation: Observation) -> Iterator[Finding]:
     alone = [rank for rank in observation.ranks if _is_alone(rank, observation)]
-    if len(alone) < 2:
+    if len(alone) < 2 or _share_gradients(observation, alone[0], alone[1]):
         return
     world = launched_world(alone[0])
     yield Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import as_number, number, optimizer_count, text, whole
+from seatrial.core.event_data import as_number, number, text, whole
 from seatrial.core.observation.curves import CurveFold
 from seatrial.core.observation.frameworks import frameworks_of
 from seatrial.core.observation.values import (
@@ -25,7 +25,7 @@ class _Segment:
     def __init__(self) -> None:
         self.rounds: Set[int] = set()
         self.skipped = 0
-        self.optimizers = 1
+        self.optimizers: Set[str] = set()
         self.end: Mapping[str, Any] = {}
         self.planned: Optional[int] = None
 
@@ -94,7 +94,7 @@ class _Fold:
                 process.supervised = (process.supervised or 0) + supervised
         segment.rounds.add(step)
         segment.skipped += whole(event.data, "skipped_before") or 0
-        segment.optimizers = max(segment.optimizers, optimizer_count(event.data))
+        segment.optimizers.add(str(event.data.get("optimizer")))
         planned = whole(event.data, "steps_planned")
         segment.planned = planned if planned is not None else segment.planned
         process.last_step = max(process.last_step, step)
@@ -189,7 +189,7 @@ def _segment_view(key: _Key, part: _Segment) -> SegmentView:
         reason=text(part.end, "reason") or None,
         exception=as_exception(exception),
         best=dict(best) if isinstance(best, dict) else None,
-        optimizers=part.optimizers,
+        optimizers=max(1, len(part.optimizers)),
         skipped=part.skipped,
     )
 

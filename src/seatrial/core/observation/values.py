@@ -19,7 +19,7 @@ class SegmentView:
         reason: why it ended, as ``train.end`` has it; None when it never said so.
         exception: what ended it, as the probe recorded it.
         best: the best checkpoint as the trainer recorded it.
-        optimizers: the most optimizers that stepped in one round.
+        optimizers: how many optimizers stepped in it.
         skipped: steps that a scaler left out before one of its rounds.
     """
 
