@@ -10,7 +10,7 @@ TRIAL ?= examples/legal-moves/trial.toml
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt $(PIP_ARGS)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt $(PIP_ARGS)
 say = @printf '[%s] %s\n' "$@" "$(1)"
 
 .DEFAULT_GOAL := help
@@ -48,7 +48,7 @@ trial: $(VENV)/.installed-hf
 	$(call say,seatrial run $(TRIAL))
 	@rm -rf "$(dir $(TRIAL))out"; mkdir -p .seatrial; \
 	state=$$(mktemp -d "$$PWD/.seatrial/trial.XXXXXX") || exit 4; \
-	SEATRIAL_DIR="$$state" $(BIN)/seatrial run "$(TRIAL)"; code=$$?; \
+	PATH="$$PWD/$(BIN):$$PATH" SEATRIAL_DIR="$$state" $(BIN)/seatrial run "$(TRIAL)"; code=$$?; \
 	report=$$(find "$$state" -name report.html -print -quit); \
 	printf '[trial] exit code %s; report: %s\n' "$$code" "$${report:-none was written; see $$state}"; \
 	exit $$code
