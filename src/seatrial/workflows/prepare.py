@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -104,8 +104,7 @@ def _plan_of(
     out: str | None,
 ) -> Plan:
     bounds = trial.bounds
-    price = engine.price_per_hour
-    return Plan(
+    plan = Plan(
         run_id="",
         record="",
         command=redactor.argv(trial.runner.command),
@@ -116,18 +115,18 @@ def _plan_of(
         ad_hoc=trial.ad_hoc,
         sources=dict(bounds.sources),
         name=trial.name,
-        gates=settings_for(trial, price).to_json(),
         env_policy="inherit" if trial.ad_hoc else "allowlist",
         env_names=tuple(sorted(environment)),
         secret_names=trial.runner.secrets,
         finalizer=(sys.executable, "-P", "-m", "seatrial", "finalize"),
-        price_per_hour=str(price),
         money=str(bounds.money),
         engine=trial.engine,
         trial=redactor.value(_trial_json(trial)),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         out=None if out is None else os.path.abspath(out),
     )
+    price = engine.price_per_hour(plan)
+    return replace(plan, price_per_hour=str(price), gates=settings_for(trial, price).to_json())
 
 
 def _trial_json(trial: Trial) -> dict[str, Any]:

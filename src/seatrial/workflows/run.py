@@ -7,15 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from seatrial.core.errors import SeatrialError
 from seatrial.core.launch import StopRequest
 from seatrial.core.record_layout import RecordLayout
 from seatrial.core.run_result import RunResult
-from seatrial.engines.launch_once import launch_once
+from seatrial.engines import Launch, launch_key, launch_once
 from seatrial.store.atomic import write_json
-from seatrial.store.launch_values import request_for
 from seatrial.store.ledger import open_ledger
-from seatrial.store.reconcile import reconcile
-from seatrial.store.records import request_kill, request_stop, sweep
+from seatrial.store.records import remove_record, request_kill, request_stop, sweep
 from seatrial.store.state_folder import create_state_folder, new_record
 from seatrial.workflows.follow import Follower, View
 from seatrial.workflows.prepare import Prepared
@@ -36,24 +35,31 @@ def launch(prepared: Prepared) -> Launched:
         UsageError: the same trial is running, or an authorization is missing; nothing is left.
         CouldNotJudgeError: the disk is full, or the ledger cannot be read.
     """
-    now = datetime.now(timezone.utc)
     create_state_folder(prepared.state)
     sweep(prepared.state)
     with open_ledger(prepared.state.ledger) as ledger:
-        reconcile(ledger, now)
-        run_id, layout = new_record(prepared.state, now, _name_of(prepared))
+        run_id, layout = new_record(prepared.state, _now(), _name_of(prepared))
         plan = replace(
             prepared.plan,
             run_id=run_id,
             record=layout.folder,
             finalizer=(*prepared.plan.finalizer, layout.folder),
         )
-        row = ledger.intend(
-            request_for(plan, needs_authorization=prepared.engine.needs_authorization), now
-        )
-        write_json(layout.plan, plan.to_json())
-        launch_once(ledger, prepared.engine, row, plan, prepared.argv, prepared.env)
+        key = launch_key(run_id, plan.leg)
+        try:
+            write_json(layout.plan, plan.to_json())
+            launch_once(
+                ledger, prepared.engine, Launch(key, plan, prepared.argv, prepared.env), _now
+            )
+        except SeatrialError:
+            if ledger.launch(key) is None:  # refused before the intent: leave nothing behind
+                remove_record(prepared.state, layout)
+            raise
     return Launched(run_id, layout)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 def _name_of(prepared: Prepared) -> str:
