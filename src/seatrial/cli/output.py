@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from seatrial.cli.parser import COMMANDS
 from seatrial.core import strict_json
-from seatrial.core.verdict import EXIT_PASS
+from seatrial.core.verdict import EXIT_PASS, EXIT_USAGE
 
 
 def say(text: str) -> None:
@@ -55,16 +56,19 @@ def redacted(text: str) -> str:
 def report_error(arguments: Sequence[str], exit_code: int, message: str, remedy: str) -> None:
     """Say what happened and the next command; with ``--json`` also print the command's object."""
     message, remedy = redacted(message), redacted(remedy)
+    own = list(arguments[: arguments.index("--")]) if "--" in arguments else list(arguments)
+    command = next((word for word in own if not word.startswith("-")), "")
+    if exit_code == EXIT_USAGE and not remedy:
+        known = command if command in COMMANDS else ""
+        remedy = f"seatrial {known} --help".replace("  ", " ")
     say(f"seatrial: {message}")
     if remedy:
         say(f"  next: {remedy}")
-    own = list(arguments[: arguments.index("--")]) if "--" in arguments else list(arguments)
     if "--json" not in own:
         return
-    command = next((word for word in own if not word.startswith("-")), "seatrial")
     if command == "run":
         from seatrial.core.run_result import RunResult
 
         print_json(RunResult(exit_code=exit_code, outcome=None, conclusion=message).to_json())
         return
-    print_json(command_object(command, {"message": message}, exit_code=exit_code))
+    print_json(command_object(command or "seatrial", {"message": message}, exit_code=exit_code))

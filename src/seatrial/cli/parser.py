@@ -129,6 +129,18 @@ def _add_authorize(commands: argparse._SubParsersAction[_Parser]) -> None:
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """Cut at the first ``--``: our own arguments, and the command behind it (None without one)."""
     if "--" not in argv:
-        return list(argv), None
+        return _with_negative_values(argv), None
     at = list(argv).index("--")
-    return list(argv[:at]), list(argv[at + 1 :])
+    return _with_negative_values(argv[:at]), list(argv[at + 1 :])
+
+
+def _with_negative_values(argv: Sequence[str]) -> list[str]:
+    """Bind ``--wall -5s`` to one word, so that the message is about the value and not the flag."""
+    bound: list[str] = []
+    for word in argv:
+        negative = word[:1] == "-" and word[1:2].isdigit()
+        if negative and bound and bound[-1].startswith("--") and "=" not in bound[-1]:
+            bound[-1] += "=" + word
+        else:
+            bound.append(word)
+    return bound

@@ -67,7 +67,7 @@ def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepar
     check_command(trial.runner.command, runner_cwd, environment)
     if request.out is not None:
         check_out_folder(request.out)
-    engine = engine_named(trial.engine)
+    engine = _engine_of(trial)
     redactor = from_environment({**environ, **environment}, trial.runner.secrets)
     return Prepared(
         trial=trial,
@@ -77,6 +77,13 @@ def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepar
         engine=engine,
         state=find_state_folder(cwd, environ),
     )
+
+
+def _engine_of(trial: Trial) -> Engine:
+    try:
+        return engine_named(trial.engine)
+    except UsageError as error:
+        raise UsageError(f"{trial.file}: {error.message}", remedy=error.remedy) from error
 
 
 def _trial_of(request: RunRequest, cwd: str) -> Trial:
