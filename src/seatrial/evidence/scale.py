@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -126,7 +127,7 @@ def _widened(lo: float, hi: float, at_least: float) -> tuple[float, float]:
         return (0.0, 1.0) if not at_least else (lo - at_least, hi + at_least)
     air = at_least or largest * 0.1
     air = air if air > _FLAT * largest else largest * 0.1
-    return max(lo - air, -1.7e308), min(hi + air, 1.7e308)
+    return max(lo - air, -sys.float_info.max), min(hi + air, sys.float_info.max)
 
 
 def _nice_step(raw: float) -> float:

@@ -261,7 +261,8 @@ class _Plot:
         xs = [x for points in found.values() for x, _y in points]
         first, last = min(xs), max(xs)
         where = number(first) if first == last else f"{number(first)} to {number(last)}"
-        lines = [f"{self.chart.x_label} {where}"]
+        lines = [f"{one_line(self.chart.x_label, 60)} {where}"]
+        unit = f" {one_line(self.chart.unit, 20)}" if self.chart.unit else ""
         for index, points in sorted(found.items()):
             values = [y for _x, y in points]
             finite = [value for value in values if math.isfinite(value)]
@@ -269,7 +270,6 @@ class _Plot:
             if finite:
                 low, high = number(min(finite)), number(max(finite))
                 shown.insert(0, low if low == high else f"{low} to {high}")
-            unit = f" {self.chart.unit}" if self.chart.unit else ""
             lines.append(f"{one_line(self.series[index].label, 60)}: {', '.join(shown)}{unit}")
         return "\n".join(lines)
 
