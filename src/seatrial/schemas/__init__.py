@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12) of what is read and written. Unknown extra fields are allowed in output."""
+"""JSON Schemas (2020-12) of what is read and written; output may carry more fields than these."""
 
 from __future__ import annotations
 

@@ -32,40 +32,55 @@ def check_out_folder(out: str) -> None:
                 f"--out {out} is not empty (it holds {held[0]!r})",
                 remedy="name a new or empty folder; nothing is ever written over",
             )
-    parent = os.path.dirname(path)
-    while not os.path.lexists(parent):
-        parent = os.path.dirname(parent)
-    if not os.path.isdir(parent):
+    place = path
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place):
         raise UsageError(
-            f"--out {out}: {parent} is there and is no folder", remedy="name another folder"
+            f"--out {out}: {place} is there and is no folder", remedy="name another folder"
         )
-    probe = os.path.join(parent, f".seatrial-{secrets.token_hex(6)}.tmp")
+    probe = os.path.join(place, _temp_name())
     with writing(path):
         os.mkdir(probe)
         os.rmdir(probe)
 
 
-def export_record(layout: RecordLayout, out: str) -> None:
-    """Copy the record to ``out`` in one step: the folder is complete or it is not there.
+def _temp_name() -> str:
+    return f".seatrial-{secrets.token_hex(6)}.tmp"
 
-    Only regular files are copied; links that somebody placed in the record are not followed.
+
+def export_record(layout: RecordLayout, out: str) -> None:
+    """Copy the record to ``out``: a new folder appears in one step, complete.
+
+    A folder that is there already (empty, as ``check_out_folder`` asks) keeps its place and
+    permissions; the copy is completed in a hidden folder inside it and then moved up, the result
+    last. Only regular files are copied; links that somebody placed in the record are not followed.
 
     Raises:
         UsageError: ``out`` may not be written or has been filled since the run began.
-        CouldNotJudgeError: the disk is full.
+        CouldNotJudgeError: the disk is full; nothing is left behind.
     """
     path = os.path.abspath(out)
     check_out_folder(path)
-    parent, name = os.path.split(path)
+    is_there = os.path.isdir(path)
+    parent = path if is_there else os.path.dirname(path)
     make_folder(parent)
-    temp = os.path.join(parent, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+    temp = os.path.join(parent, _temp_name())
     try:
         with writing(path):
             _copy_tree(layout.folder, temp)
-            os.rename(temp, path)  # replaces an empty folder, refuses any other
+            if is_there:
+                _move_up(temp, path, last=os.path.basename(layout.result))
+            else:
+                os.rename(temp, path)
             sync_folder(parent)
     finally:
         shutil.rmtree(temp, ignore_errors=True)
+
+
+def _move_up(source: str, target: str, last: str) -> None:
+    for name in sorted(os.listdir(source), key=lambda name: name == last):
+        os.rename(os.path.join(source, name), os.path.join(target, name))
 
 
 def _copy_tree(source: str, target: str) -> None:

@@ -1,0 +1,41 @@
+"""Folders for tests of the store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def quick_folder() -> Iterator[Path]:
+    """A folder in memory where there is one: a killed process loses nothing that was written."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="seatrial-tests-", dir=place))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def as_user() -> Iterator[Path]:
+    """A folder of an ordinary user, with this process acting as that user (root may do all)."""
+    folder = Path(tempfile.mkdtemp(prefix="seatrial-tests-"))
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        if was_root:
+            os.seteuid(0)
+        for parent, folders, _files in os.walk(folder):
+            for name in folders:
+                os.chmod(os.path.join(parent, name), 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
