@@ -88,6 +88,8 @@ def test_a_disabled_gate_is_silent_but_bounds_are_not_for_disabling() -> None:
     assert [trip.gate for trip in board.feed(nan_step(0))] == ["gate.step_cap"]
     late = board.tick(901.0, Sample(901.0, rss_bytes=2**31))
     assert [trip.gate for trip in late] == ["gate.memory", "gate.wall"]
+    paid = replace(BASE, disabled=codes, money=Decimal(1), price_per_hour=Decimal(3600))
+    assert [t.gate for t in GateBoard(paid, 0.0).tick(2.0, Sample(2.0))] == ["gate.money"]
 
 
 def test_only_non_finite_values_and_bounds_stop_an_ad_hoc_run() -> None:

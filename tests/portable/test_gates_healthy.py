@@ -256,6 +256,13 @@ def test_a_few_equal_losses_are_no_constant_loss() -> None:
     assert trips_of(iter(rows)) == []
 
 
+def test_a_loss_that_was_once_zero_or_nan_is_no_constant_loss() -> None:
+    for first in (0.0, "nan"):
+        rows: List[Row] = [{"loss_raw": first, "grad_norm": 1.0, "lr": [1e-3]}]
+        rows += [{"loss_raw": 3.0, "grad_norm": 1.0, "lr": [1e-3]} for _ in range(60)]
+        assert [t.gate for t in trips_of(iter(rows)) if t.gate == "gate.constant_loss"] == []
+
+
 def test_steps_with_a_learning_rate_of_zero_may_change_nothing() -> None:
     rows = [{"loss_raw": 3.0, "grad_norm": 0.0, "lr": [0.0]} for _ in range(100)]
     assert trips_of(iter(rows)) == []

@@ -224,6 +224,11 @@ def test_slow_steps_get_a_longer_deadline_and_too_few_none() -> None:
         board.feed(event("step", {"step": step}, step * 30.0))
     assert board.tick(150.0 + 299, Sample(449.0)) == ()
     assert only(list(board.tick(451.0, Sample(451.0))), "gate.stall").expected == 300.0
+    third = GateBoard(TRIAL, 0.0)
+    for step in range(1, 4):
+        third.feed(event("step", {"step": step}, float(step)))
+    assert third.tick(62.9, Sample(62.9)) == ()
+    assert only(list(third.tick(63.0, Sample(63.0))), "gate.stall").observed == 60.0
     early = GateBoard(TRIAL, 0.0)
     early.feed(event("step", {"step": 1}, 1.0))
     early.feed(event("step", {"step": 2}, 2.0))
@@ -277,6 +282,7 @@ def test_accelerator_memory_is_bounded_only_when_asked() -> None:
     strict = replace(TRIAL, device_memory_bytes=2**33)
     assert only(fed(rows, strict), "gate.device_memory").action == "stop"
     assert fed(falling(), strict) == []
+    assert fed(with_fault(falling(), 12, device_bytes=2**33), strict) == []
 
 
 def test_a_floor_of_speed_counts_neither_warm_up_nor_evaluations() -> None:

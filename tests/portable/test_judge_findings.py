@@ -86,6 +86,7 @@ def test_equal_gradients_of_different_losses_show_that_ranks_exchange_them() -> 
     assert codes(judged(ranks(lambda _rank, step: 2.0 / step))) == []
     alone = ["distributed.unsynchronised_copies"]
     assert codes(judged(ranks(lambda rank, step: 2.0 / step + rank))) == alone
+    assert codes(judged(ranks(lambda rank, step: 2.0 + rank * (step > 1)))) == alone
     assert codes(judged(ranks(lambda _rank, _step: None))) == alone
     assert codes(judged(ranks(lambda _rank, _step: "nan"))) == alone
 
@@ -95,12 +96,11 @@ def test_ranks_in_a_group_or_without_a_launcher_are_not_alone() -> None:
     assert codes(judged(joined)) == []
     one = lonely(0) + lonely(1, backend="gloo")
     assert codes(judged(one)) == []
-    wrapped = lonely(0) + lonely(1)
-    wrapped += [
-        Event(50, "", 0.2, r + 7, r, "model", {"wrappers": ["DistributedDataParallel"]})
-        for r in (0, 1)
-    ]
-    assert codes(judged(wrapped)) == []
+    for data in ({"wrappers": ["DistributedDataParallel"]}, {"fsdp": 2}, {"zero_stage": 3}):
+        wrapped = [Event(50, "", 0.2, r + 7, r, "model", data) for r in (0, 1)]
+        assert codes(judged(lonely(0) + lonely(1) + wrapped)) == [], data
+    bare = [Event(50, "", 0.2, 7, 0, "model", {"wrappers": [], "fsdp": None, "zero_stage": None})]
+    assert codes(judged(lonely(0) + lonely(1) + bare)) != []
     assert codes(judged(rank_events(0, 5) + rank_events(1, 5))) == []
     odd = {"env": {"RANK": "0", "WORLD_SIZE": "many"}}
     assert codes(judged(rank_events(0, 5, odd) + rank_events(1, 5, odd))) == []
@@ -115,6 +115,8 @@ def test_ranks_with_different_numbers_of_steps_are_a_warning() -> None:
     killed = Ended("step_cap", "", 1.0, exit_code=None, signal=15)
     assert codes(judged(rank_events(0, 9) + rank_events(1, 8), end=killed)) == []
     assert codes(judged(rank_events(0, 9) + rank_events(1, 5), end=killed)) != []
+    assert "distributed.ranks_differ" in codes(judged(rank_events(0, 9) + rank_events(1, 8)))
+    assert codes(judged(rank_events(0, 9) + rank_events(1, 8), end=None)) == ["run.lost"]
 
 
 def test_trips_of_several_ranks_become_one_finding() -> None:

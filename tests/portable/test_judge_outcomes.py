@@ -162,7 +162,13 @@ def test_failed_names_the_exception_and_the_users_own_line() -> None:
     assert "ValueError" in result.conclusion
     unseen = judged(ended(exit_code=1), [], stderr=TRACEBACK)
     assert said(unseen) == ("failed", 1)
-    assert "before the first optimizer step" in finding(unseen, "run.exception").message
+    told = finding(unseen, "run.exception")
+    assert "before the first optimizer step" in told.message and told.place.step is None
+    crash = {"type": "KeyError", "message": "k", "file": "x.py"}
+    events = [*steps(4), closing(4, scope="process", exception=crash)]
+    assert finding(judged(ended(exit_code=1), events), "run.exception").message == (
+        "The script raised KeyError: k after step 4."
+    )
 
 
 def test_failed_by_exit_code_or_signal() -> None:
@@ -173,7 +179,9 @@ def test_failed_by_exit_code_or_signal() -> None:
         result = judged(ended(exit_code=None, signal=number), steps(4))
         assert said(result) == ("failed", 1)
         told = finding(result, "run.signal")
-        assert name in told.message and told.evidence.observed == name and told.remedy
+        assert name in told.message and told.evidence.observed == name
+        assert ("dmesg" in told.remedy) == (name == "SIGKILL")
+        assert ("FAULTHANDLER" in told.remedy) == (name == "SIGSEGV")
 
 
 def test_out_of_memory_by_bound_by_kernel_and_by_exception() -> None:
@@ -235,6 +243,8 @@ def test_never_started_through_the_environment_or_the_script() -> None:
     spawn = judged(ended("spawn_failed", None, message="no program of the name trian"), [])
     assert said(spawn) == ("never_started", 3)
     assert "trian" in spawn.conclusion
+    required = {entry.code for entry in spawn.not_judged if entry.required}
+    assert required == {"run.start", "probe.steps"}
     missing = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n'
     missing += "ModuleNotFoundError: No module named 'peft.tuners'\n"
     result = judged(ended(exit_code=1), [], stderr=missing)

@@ -76,6 +76,24 @@ def test_segments_are_counted_and_planned_one_by_one() -> None:
     assert seen.ranks[0].ended is False
 
 
+def test_a_plan_told_with_the_steps_outlives_a_kill_and_ends_correct_it() -> None:
+    log = Log().steps(2, segment=0, steps_planned=50).steps(1, first=3, segment=0)
+    assert observe(log.events).steps_planned == 50
+    log.end("segment", segment=0, steps_planned=40)
+    assert observe(log.events).steps_planned == 40
+
+
+def test_the_best_of_rank_0_counts_and_any_other_only_without_it() -> None:
+    zero, one = {"step": 3, "metric": "a"}, {"step": 9, "metric": "b"}
+    first = Log(rank=0, pid=7).steps(1).end("segment", best=zero)
+    other = Log(rank=1, pid=8, start=50.0).steps(1).end("segment", best=one)
+    assert observe(first.events + other.events).best == zero
+    assert observe(other.events).best == one
+    early = Log(rank=1, pid=8).steps(1).end("segment", best=one)
+    late = Log(rank=0, pid=7, start=50.0).steps(1).end("segment", best=zero)
+    assert observe(early.events + late.events).best == zero
+
+
 def test_one_unknown_plan_makes_the_whole_plan_unknown() -> None:
     log = Log().steps(2, segment=0).end("segment", segment=0, steps_planned=2)
     log.steps(2, first=3, segment=1)
@@ -122,6 +140,8 @@ def test_evaluations_become_curves_of_the_lowest_rank() -> None:
         metrics = {"eval_loss": 0.5 + rank, "note": "text", "ok": True}
         log.add("eval", step=4, metrics=metrics, source="trainer")
         events += log.events
+    late = Log(rank=1, pid=8, start=40.0).steps(2, first=9)  # the furthest rank
+    events += late.events
     printed = Log(rank=None, pid=1, start=50.0)
     printed.add("eval", metrics={"score": 3}, source="stdout")
     printed.add("eval", step=2, metrics={"score": 4}, source="stdout")
@@ -129,7 +149,7 @@ def test_evaluations_become_curves_of_the_lowest_rank() -> None:
     loss = seen.curve("eval_loss")
     assert loss is not None and (loss.rank, loss.points) == (0, ((4.0, 0.5),))
     score = seen.curve("score")
-    assert score is not None and score.points == ((2.0, 4.0), (4.0, 3.0))
+    assert score is not None and score.points == ((2.0, 4.0), (10.0, 3.0))
     assert len(seen.evaluations) == 4
     assert seen.evaluations[0].metrics == {"eval_loss": 0.5}
     assert seen.framework == "transformers"
@@ -158,6 +178,9 @@ def test_ends_errors_and_resumes_are_kept() -> None:
     assert seen.saves[0].error == "OSError: full"
     assert [(e.where, e.count) for e in seen.probe_errors] == [("step hook", 4), ("", 1)]
     assert seen.ranks[0].exception == error
+    for nothing in ("", 0, [], {}, 7):
+        unsaid = observe(Log().steps(1).end("process", exception=nothing).events)
+        assert unsaid.ranks[0].exception is None, nothing
     text = observe(Log().steps(1).end("process", exception="boom").events)
     assert text.ranks[0].exception == {"message": "boom"}
 
