@@ -25,6 +25,7 @@ _TERMINAL_CODE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_=>78]"
 )
 _MARKS_IN_A_ROW = 4
+_ITEMS = 50
 
 
 def is_hidden(char: str) -> bool:
@@ -130,7 +131,8 @@ def any_value(value: Any, limit: int = LINE_LIMIT) -> str:
     if isinstance(value, str):
         return one_line(value, limit)
     if isinstance(value, (list, tuple)) and all(_is_scalar(item) for item in value):
-        return one_line(", ".join(any_value(item) for item in value[:50]), limit)
+        more = f", and {len(value) - _ITEMS:,} more" if len(value) > _ITEMS else ""
+        return one_line(", ".join(any_value(item) for item in value[:_ITEMS]), limit) + more
     try:
         return one_line(strict_json.dumps(value), limit)
     except (TypeError, ValueError, RecursionError):
