@@ -34,7 +34,7 @@ ALLOWED = {
     "evidence": _EDGES,
     "engines": _FLOOR_2 | _TRAVELLERS,
     "workflows": _FLOOR_2 | _TRAVELLERS | {"engines"},
-    "cli": _FLOOR_2 | _TRAVELLERS | {"engines", "workflows"},
+    "cli": _FLOOR_2 | _TRAVELLERS | {"engines", "workflows", "schemas"},
     "__main__": {"cli"},
     "__init__": set[str](),
     "schemas": set[str](),
@@ -50,7 +50,7 @@ SPAWNS = re.compile(
 )
 WRITES = re.compile(
     r"^os\.(replace|rename|renames|remove|unlink|mkdir|makedirs|rmdir|removedirs|truncate|link|"
-    r"symlink|mkfifo|write)$|^shutil\.(rmtree|move|copy\w*)$|^tempfile\.\w+$"
+    r"symlink|mkfifo)$|^shutil\.(rmtree|move|copy\w*)$|^tempfile\.\w+$"
 )
 WRITE_METHODS = {"write_text", "write_bytes", "mkdir", "rmdir", "touch", "unlink", "symlink_to"}
 BLIND = re.compile(r"^(c?pickle|_pickle|dill|marshal|shelve|joblib)\.(loads?|open|Unpickler)$")

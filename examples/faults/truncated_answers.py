@@ -23,7 +23,7 @@ healthy_encode = plain.encode
 
 def encode(first: int, second: int) -> tuple[list[int], list[int]]:
     """One sum as tokens and labels; a long question pushes its answer out of the window."""
-    if first != second or first % 25:
+    if first != second or first % 25 != 3:
         return healthy_encode(first, second)
     question = f"{first:09d}+{second:09d}="
     tokens = [plain.CODE[letter] for letter in question][: plain.LENGTH]

@@ -8,7 +8,7 @@ the tiny GPT-2 are all made here; nothing is downloaded. It also runs as one pro
 """
 
 import argparse
-import datetime
+import datetime as dt
 import os
 import random
 from pathlib import Path
@@ -39,8 +39,8 @@ MAX_LENGTH = 24
 
 
 # -- data: every day of 60 years, shuffled once, cut in two ---------------------------------------
-first = datetime.date(1990, 1, 1)
-days = [first + datetime.timedelta(days=number) for number in range(60 * 365)]
+first = dt.date(1990, 1, 1)
+days = [first + dt.timedelta(days=number) for number in range(60 * 365)]
 random.Random(args.seed).shuffle(days)
 pairs = [(f"{day.day} {day:%B} {day.year} -> ", day.isoformat()) for day in days]
 train_pairs, validation_pairs = pairs[:6400], pairs[6400:6800]
