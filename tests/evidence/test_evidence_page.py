@@ -209,6 +209,7 @@ def test_a_run_without_a_curve_says_so(reports: Mapping[str, ReportInput]) -> No
     words = Page(render_page(reports["empty"])).words
     assert "No curve: the probe saw no optimizer step." in words
     assert "Nothing was tested." in words
+    assert "without a step, nothing about the training was judged" in words
     assert "Unknown: the probe saw no model." in words
 
 

@@ -55,6 +55,7 @@ def page_values(report: ReportInput) -> dict[str, Any]:
         "panels": [_panel(panel) for panel in panels],
         "panels_left_out": panels_left_out,
         "not_judged": not_judged_rows(report),
+        "nothing_unjudged": words.nothing_unjudged_text(result),
         "evaluations": evaluation_rows(report.evaluations),
         "saves": save_rows(report.saves),
         "best": _pairs({key: (result.best or {}).get(key) for key in _BEST}, skip_none=True),

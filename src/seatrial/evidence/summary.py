@@ -144,7 +144,7 @@ def _not_judged(report: ReportInput) -> list[str]:
         for name, family, required, reason in not_judged_rows(report)
     ]
     if not rows:
-        return ["## Not judged", "", "Every check that was asked for was judged.", ""]
+        return ["## Not judged", "", words.nothing_unjudged_text(report.result), ""]
     return ["## Not judged", "", *table(("check", "family", "required", "why"), rows), ""]
 
 

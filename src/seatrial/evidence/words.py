@@ -77,6 +77,13 @@ def time_text(seconds: float) -> str:
     return format_duration(seconds) if 0 <= seconds < 1e12 else number(seconds)
 
 
+def nothing_unjudged_text(result: RunResult) -> str:
+    """What stands under "not judged" when no check is listed there."""
+    if result.done == 0:
+        return "No check is listed; without a step, nothing about the training was judged."
+    return "No check is listed; what no check looks at was not judged either."
+
+
 def severity_counts(findings: Sequence[Finding]) -> str:
     """``2 errors, 1 warning``; ``none`` when there are no findings."""
     counts = []
