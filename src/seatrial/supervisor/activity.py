@@ -21,6 +21,7 @@ class Activity:
 
     def __init__(self, mono: float) -> None:
         self._seen = mono
+        self._looked = mono
         self._seen_without_cpu = mono
         self._anchor_mono = mono
         self._anchor_cpu: Optional[float] = None
@@ -36,6 +37,7 @@ class Activity:
 
         They may fall when a process leaves; that is no sign of life.
         """
+        self._looked = mono
         cpu = cpu_seconds if self._anchor_cpu is None else self._anchor_cpu
         moved = io_bytes if self._anchor_io is None else self._anchor_io
         elapsed = max(mono - self._anchor_mono, _WINDOW_S)
@@ -51,10 +53,12 @@ class Activity:
         else:
             self._anchor_cpu, self._anchor_io = min(cpu, cpu_seconds), min(moved, io_bytes)
 
-    def quiet_s(self, mono: float) -> float:
-        """Seconds without any sign of life."""
-        return mono - self._seen
+    @property
+    def quiet_s(self) -> float:
+        """Seconds without any sign of life, up to the last sample: nobody looked since."""
+        return max(0.0, self._looked - self._seen)
 
-    def silent_s(self, mono: float) -> float:
+    @property
+    def silent_s(self) -> float:
         """Seconds without event, output or bytes moved, however much CPU was used."""
-        return mono - self._seen_without_cpu
+        return max(0.0, self._looked - self._seen_without_cpu)

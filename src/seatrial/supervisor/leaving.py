@@ -8,7 +8,7 @@ from seatrial.supervisor.activity import Activity
 from seatrial.supervisor.processes import Process
 from seatrial.supervisor.progress import PROCESS, Progress
 
-LINGER_S = 10.0
+LINGER_S = 10.0  # unless the plan's gates say otherwise, as `linger_s`
 _LINGER_FAILED_RANK_S = 30.0
 _LINGER_TORCH_S = 60.0
 _SPINNING_FACTOR = 4
@@ -36,13 +36,13 @@ class HangWatch:
             self._since = now
         waited = now - self._since
         limit = self._hung_after_s
-        quiet = min(waited, activity.quiet_s(now))
+        quiet = min(waited, activity.quiet_s)
         if quiet >= limit:
             return (
                 f"training had ended well; for {quiet:.0f} s there was no event, no output and no"
                 " work, and the process did not leave"
             )
-        silent = min(waited, activity.silent_s(now))
+        silent = min(waited, activity.silent_s)
         if scope == PROCESS and silent >= limit * _SPINNING_FACTOR:
             return (
                 f"training had ended well and every rank had said so; for {silent:.0f} s the"
@@ -52,7 +52,11 @@ class HangWatch:
 
 
 def linger_limit_s(
-    members: Iterable[Process], progress: Progress, torch: Mapping[int, str], failed: bool
+    members: Iterable[Process],
+    progress: Progress,
+    torch: Mapping[int, str],
+    failed: bool,
+    linger_s: float,
 ) -> Optional[float]:
     """How long what is left may idle after the runner itself has left; None for no limit.
 
@@ -64,10 +68,11 @@ def linger_limit_s(
         progress: of the training.
         torch: role by pid of interpreters that have torch.
         failed: the runner left with an error.
+        linger_s: for what is neither.
     """
     pids = {process.pid for process in members}
     if pids & progress.training_pids():
         return _LINGER_FAILED_RANK_S if failed else None
     if pids & set(torch) and not failed and not progress.pids:
         return _LINGER_TORCH_S
-    return LINGER_S
+    return linger_s

@@ -15,7 +15,7 @@ from seatrial.supervisor.activity import Activity
 from seatrial.supervisor.attach import AttachWatch
 from seatrial.supervisor.children import Children
 from seatrial.supervisor.exit_status import ExitStatus
-from seatrial.supervisor.leaving import HangWatch, linger_limit_s
+from seatrial.supervisor.leaving import LINGER_S, HangWatch, linger_limit_s
 from seatrial.supervisor.oom import has_risen, oom_kills
 from seatrial.supervisor.output import OutputPump
 from seatrial.supervisor.progress import Progress
@@ -197,7 +197,7 @@ class Supervision:
 
     def _ask_seconds(self, reason: str) -> float:
         """How long to wait for a clean stop. Without a probe there is nobody to ask."""
-        if not self._attach.report()["attached"]:
+        if not self._progress.ranks and not self._attach.report()["attached"]:
             return 0.0
         if reason == "memory":
             return min(_MEMORY_ASK_S, self._plan.grace_s)
@@ -230,8 +230,10 @@ class Supervision:
         members = self._tree.members(thorough=False)
         status = self._children.runner_status
         failed = status is not None and not status.is_success
-        limit = linger_limit_s(members, self._progress, self._attach.torch_pids(), failed)
-        idle = min(now - self._runner_left, self._activity.quiet_s(now))
+        linger_s = float(self._plan.gates.get("linger_s", LINGER_S))
+        torch = self._attach.torch_pids()
+        limit = linger_limit_s(members, self._progress, torch, failed, linger_s)
+        idle = min(now - self._runner_left, self._activity.quiet_s)
         if members and limit is not None and idle >= limit:
             names = ", ".join(str(process.pid) for process in members[:10])
             self._stopping.end_leftovers(

@@ -36,6 +36,7 @@ class EventTail:
     def __init__(self, layout: RecordLayout) -> None:
         self._folder = layout.run
         self._places: Dict[str, _Place] = {}
+        self._bytes_read = 0
         self.unreadable = 0
 
     def poll(self, max_bytes: int = 4 * _CHUNK) -> List[Event]:
@@ -48,26 +49,28 @@ class EventTail:
             names = sorted(name for name in os.listdir(self._folder) if _NAME.match(name))
         except OSError:
             return []
+        # A new file may get the inode of a removed one, so what is gone is forgotten.
+        self._places = {name: self._places.get(name, _Place()) for name in names}
         events: List[Event] = []
-        for name in names:
-            place = self._places.setdefault(name, _Place())
-            try:
-                self._read(os.path.join(self._folder, name), place, max_bytes, events)
-            except OSError:
-                continue
+        for name, place in self._places.items():
+            self._read(os.path.join(self._folder, name), place, max_bytes, events)
         return events
 
     def drain(self) -> List[Event]:
         """Everything that is left, at the end of the run."""
         events: List[Event] = []
-        while True:
-            more = self.poll()
-            if not more:
-                return events
-            events.extend(more)
+        before = -1
+        while before != self._bytes_read:
+            before = self._bytes_read
+            events.extend(self.poll())
+        return events
 
     def _read(self, path: str, place: _Place, max_bytes: int, events: List[Event]) -> None:
-        with open(path, "rb") as file:
+        try:
+            file = open(path, "rb")  # noqa: SIM115 - closed below; only opening may fail
+        except OSError:
+            return
+        with file:
             status = os.fstat(file.fileno())
             if status.st_ino != place.inode or status.st_size < place.offset:
                 place.inode, place.offset, place.rest, place.skipping = status.st_ino, 0, b"", False
@@ -79,6 +82,7 @@ class EventTail:
                 if not chunk:
                     return
                 place.offset += len(chunk)
+                self._bytes_read += len(chunk)
                 max_bytes -= len(chunk)
                 self._take(chunk, place, events)
 
