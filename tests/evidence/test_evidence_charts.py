@@ -144,7 +144,7 @@ def test_each_kind_of_non_finite_value_is_marked_at_the_top_with_its_step() -> N
         if path.get("class") == "grid"
     )
     assert all(height < plot_top for height in heights)
-    assert any(text.startswith("nan from step 2, 3 in all") for text in texts(root))
+    assert any(text.startswith("nan, inf, -inf from step 2, 3 in all") for text in texts(root))
 
 
 def test_a_curve_without_one_finite_value_says_so() -> None:

@@ -214,7 +214,8 @@ class _Plot:
             first = min((bad for bad, _count in slots.values()), key=lambda bad: bad.x)
             total = sum(count for _bad, count in slots.values())
             times = f", {total} in all" if total > 1 else ""
-            text = _text(f"{first.kind} from {self.chart.x_label} {number(first.x)}{times}", 60)
+            kinds = ", ".join(kind for kind in _SHAPES if any(kind == k for _slot, k in slots))
+            text = _text(f"{kinds} from {self.chart.x_label} {number(first.x)}{times}", 60)
             yield _label(
                 RIGHT, 26 if self.x(first.x) < RIGHT - 190 else 12, text, "bad-name", "end"
             )
