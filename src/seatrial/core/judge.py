@@ -9,7 +9,7 @@ from seatrial.core import verdict
 from seatrial.core.finding import Finding, NotJudged, cause_first
 from seatrial.core.judgement.case import Case, case_of
 from seatrial.core.judgement.conclusion import conclusion_of
-from seatrial.core.judgement.crash import crash_of
+from seatrial.core.judgement.crash import Crash, crash_of
 from seatrial.core.judgement.endings import findings_of_ending, is_environment_fault
 from seatrial.core.judgement.outcome import FAILURES, outcome_of
 from seatrial.core.judgement.seen import findings_of_observation
@@ -54,18 +54,7 @@ def judge(
     crash = crash_of(case)
     outcome = outcome_of(case, crash)
     environment_fault = is_environment_fault(outcome, crash)
-    findings = cause_first(
-        only_told(
-            _with_cause(
-                (
-                    *findings_of_trips(case, outcome),
-                    *findings_of_ending(case, outcome, crash),
-                    *findings_of_observation(case),
-                ),
-                outcome,
-            )
-        )
-    )
+    findings = _findings(case, outcome, crash)
     open_points = not_judged(case, outcome, environment_fault)
     exit_code = _exit_code(outcome, findings, open_points)
     return RunResult(
@@ -88,6 +77,15 @@ def judge(
         cost=_cost(case),
         currency=plan.money.rpartition(" ")[2] or "USD",
     )
+
+
+def _findings(case: Case, outcome: str, crash: Optional[Crash]) -> Tuple[Finding, ...]:
+    found = (
+        *findings_of_trips(case, outcome),
+        *findings_of_ending(case, outcome, crash),
+        *findings_of_observation(case),
+    )
+    return cause_first(only_told(_with_cause(found, outcome)))
 
 
 def _with_cause(findings: Tuple[Finding, ...], outcome: str) -> Tuple[Finding, ...]:

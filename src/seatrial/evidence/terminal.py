@@ -76,7 +76,9 @@ def verdict_block(
 def bounds_block(plan: Plan) -> str:
     """What the terminal prints before the start: bounds with their sources, gates, command."""
     block = _Block(_WIDEST, False)
-    block.line(f"This run ends at the first of these bounds ({one_line(plan.run_id, 120)}):")
+    # The run id is given with the record, after everything that can be refused was looked at.
+    name = f" ({one_line(plan.run_id, 120)})" if plan.run_id else ""
+    block.line(f"This run ends at the first of these bounds{name}:")
     for row in bound_rows(plan):
         block.pair(row.name, f"{row.value} ({row.source})")
     gates = gate_rows(plan)
