@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -23,6 +22,7 @@ from seatrial.readers.events import ReadProblem, read_all_events
 from seatrial.store.atomic import write_json
 from seatrial.store.export import export_record
 from seatrial.store.ledger import open_ledger
+from seatrial.store.record_lock import finalizing
 from seatrial.store.reconcile import reconcile
 from seatrial.workflows.report import report_input, write_report
 
@@ -37,26 +37,13 @@ def finalize(folder: str) -> RunResult:
         CouldNotJudgeError: the result cannot be written.
     """
     layout = RecordLayout(os.path.abspath(folder))
-    with _only_one(layout):
+    with finalizing(layout):
         earlier = records.read_result(layout)
         if earlier is not None:
             return earlier
         result = _judge_and_report(layout)
         write_json(layout.result, result.to_json())
     return result
-
-
-@contextmanager
-def _only_one(layout: RecordLayout) -> Iterator[None]:
-    """Hold the record's lock: supervisor's finalizer and terminals may come at the same time."""
-    import fcntl
-
-    handle = os.open(layout.finalize_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _judge_and_report(layout: RecordLayout) -> RunResult:
