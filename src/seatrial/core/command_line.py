@@ -56,7 +56,7 @@ def _python_parts(argv: Sequence[str]) -> Tuple[Tuple[str, ...], Optional[str]]:
             letters = word[1:]
             cut = min((letters.find(c) for c in "cmWX" if c in letters), default=-1)
             if cut >= 0 and letters[cut] in "cm":
-                options[-1] = word[: cut + 1] or "-"
+                options[-1] = word[: cut + 2]
                 return tuple(options), None
             if cut >= 0 and cut == len(letters) - 1:
                 index += 1  # the value of -bW or -qX is the next word

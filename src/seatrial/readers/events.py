@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,6 +12,7 @@ from seatrial.core import strict_json
 from seatrial.core.event import Event, from_line
 from seatrial.core.record_layout import RecordLayout
 from seatrial.core.trip import Sample
+from seatrial.readers.json_file import open_regular
 
 MAX_LINE_BYTES = 2**20
 MAX_FILE_BYTES = 2**30
@@ -68,10 +68,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is no regular file")
+    with open_regular(path) as file:
         number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
             number += 1

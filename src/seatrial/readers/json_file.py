@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any
+from typing import Any, BinaryIO
 
 from seatrial.core.errors import BrokenRecordError
 from seatrial.core.limited_json import MAX_BYTES, MAX_DEPTH, parse_limited
+
+
+class NotRegularError(ValueError):
+    """Something else than a regular file has the name; the text says what."""
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Open a regular file for reading, and nothing else.
+
+    Raises:
+        OSError: it is missing or may not be read.
+        NotRegularError: it is a folder, a pipe, a device, or the name holds a NUL.
+    """
+    if "\0" in path:
+        raise NotRegularError("its name holds a NUL byte")
+    # Without O_NONBLOCK a FIFO of that name would hold us until somebody writes to it.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise NotRegularError("it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+    return open(handle, "rb")
 
 
 def read_bytes_limited(path: str, max_bytes: int) -> bytes:
@@ -18,22 +40,12 @@ def read_bytes_limited(path: str, max_bytes: int) -> bytes:
         BrokenRecordError: it is no regular file, too large, or cannot be read.
     """
     try:
-        # Without O_NONBLOCK a FIFO of that name would hold us until somebody writes to it.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_regular(path) as file:
+            data = file.read(max_bytes + 1)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError) as error:
+    except (OSError, NotRegularError) as error:
         raise BrokenRecordError(f"cannot read {path}: {error}") from error
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise BrokenRecordError(f"{path} is no regular file")
-        with open(handle, "rb", closefd=False) as file:
-            data = file.read(max_bytes + 1)
-    except OSError as error:
-        raise BrokenRecordError(f"cannot read {path}: {error.strerror}") from error
-    finally:
-        os.close(handle)
     if len(data) > max_bytes:
         raise BrokenRecordError(f"{path} is larger than {max_bytes} bytes")
     return data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from seatrial.core.record_layout import RecordLayout
 from seatrial.core.run_result import RunResult
 from seatrial.core.trip import Sample
 from seatrial.readers.events import read_all_events, read_samples
-from seatrial.readers.json_file import read_json_limited
+from seatrial.readers.json_file import open_regular, read_json_limited
 
 __all__ = [
     "read_all_events",
@@ -142,15 +141,13 @@ def read_resources(layout: RecordLayout) -> tuple[Sample, ...]:
 def tail_text(path: str, max_bytes: int = 65536) -> str:
     """The end of a text file, whole lines where possible; empty when it is missing."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        file = open_regular(path)
+    except (OSError, ValueError):
         return ""
-    with open(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            return ""
-        file.seek(max(0, found.st_size - max_bytes))
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - max_bytes))
         data = file.read(max_bytes)
-    if found.st_size > max_bytes and b"\n" in data:
+    if size > max_bytes and b"\n" in data:
         data = data.split(b"\n", 1)[1]
     return data.decode("utf-8", "replace")

@@ -122,10 +122,7 @@ def _build() -> type[BaseModel]:
     text: Any = Annotated[str, AfterValidator(_plain)]
     given: Any = Annotated[str, Field(min_length=1), AfterValidator(_given)]
     function: Any = Annotated[str, Field(pattern=FUNCTION), AfterValidator(_plain)]
-    number: Any = Annotated[
-        Union[Annotated[int, Field(strict=True)], Annotated[float, Field(strict=True)]],
-        AfterValidator(_finite),
-    ]
+    number: Any = Annotated[float, AfterValidator(_finite)]
     operator: Any = Literal[GATE_OPS]
     variable: Any = Annotated[str, Field(pattern=NAME)]
 

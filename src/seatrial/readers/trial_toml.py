@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from typing import TYPE_CHECKING, Any
 
 from seatrial.core.errors import UsageError
@@ -19,6 +18,7 @@ from seatrial.core.trial import (
 )
 from seatrial.core.units import parse_duration, parse_money, parse_size
 from seatrial.readers.bounds import BoundFlags, DeclaredBounds, bounds_for
+from seatrial.readers.json_file import NotRegularError, open_regular
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -55,26 +55,20 @@ def read_trial(path: str, flags: BoundFlags | None = None) -> Trial:
 
 def _read_text(path: str) -> str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_regular(path) as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(
             f"there is no trial file {path!r}", remedy="seatrial run -- python train.py"
         ) from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"the trial file {path!r} cannot be read: {error}") from error
-    with open(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if stat.S_ISDIR(mode):
-            raise UsageError(
-                f"{path!r} is a folder, no trial file",
-                remedy=f"seatrial run {os.path.join(path, 'trial.toml')}",
-            )
-        if not stat.S_ISREG(mode):
-            raise UsageError(f"{path!r} is no regular file")
-        try:
-            data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise UsageError(f"the trial file {path!r} cannot be read: {error}") from error
+    except NotRegularError as error:
+        inside = os.path.join(path, "trial.toml")
+        raise UsageError(
+            f"{path!r} cannot be a trial file: {error}",
+            remedy=f"seatrial run {inside}" if "\0" not in path and os.path.isdir(path) else "",
+        ) from error
+    except OSError as error:
+        raise UsageError(f"the trial file {path!r} cannot be read: {error.strerror}") from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"the trial file {path!r} is larger than {MAX_BYTES} bytes")
     if b"\0" in data:
