@@ -65,11 +65,11 @@ test: $(VENV)/.installed-dev
 
 kills: $(VENV)/.installed-dev
 	$(call say,200 random moments of a fake runner and 10 of the plain loop)
-	@$(BIN)/python -m pytest -m slow -k kills --timeout 3600 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m slow tests/kills --timeout 3600 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev
 	$(call say,pytest -m slow without the kills)
-	@$(BIN)/python -m pytest -m slow -k "not kills" --timeout 3600 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m slow --ignore tests/kills --timeout 3600 $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-hf
 	$(call say,ratios measured side by side; leave the machine alone meanwhile)
