@@ -50,9 +50,10 @@ def guard_from_stdin() -> int:
     ignore_terminal_signals()
     _detach(RecordLayout(message.plan.record))
     adopt_orphans()
+    guard = os.getpid()
     supervisor = os.fork()
     if supervisor == 0:
-        _be_supervisor(message)
+        _be_supervisor(message, guard)
     return _guard(message, supervisor)
 
 
@@ -76,13 +77,13 @@ def _detach(layout: RecordLayout) -> None:
             os.close(handle)
 
 
-def _be_supervisor(message: LaunchMessage) -> None:
+def _be_supervisor(message: LaunchMessage, guard: int) -> None:
     """In the forked child; never returns."""
     code = EXIT_LOST
     try:
         os.setsid()
         adopt_orphans()
-        code = supervise(message)
+        code = supervise(message, guard)
     except BaseException:  # noqa: BLE001 - whatever it is, the guard must learn of it and take over
         sys.stderr.write(redactor_of(message).text(traceback.format_exc()))
         sys.stderr.flush()

@@ -51,6 +51,7 @@ class Supervision:
         pumps: of the runner's output.
         attach: collects hand-shakes.
         requests: to stop.
+        guard: pid of our parent when we were forked; it may have died since.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Supervision:
         pumps: Sequence[OutputPump],
         attach: AttachWatch,
         requests: Requests,
+        guard: int,
     ) -> None:
         self._plan = plan
         self._record = record
@@ -72,7 +74,7 @@ class Supervision:
         self._pumps = pumps
         self._attach = attach
         self._requests = requests
-        self._guard = os.getppid()
+        self._guard = guard
         self._own_ticks = start_ticks_of(os.getpid())
         self._children = Children(runner.pid)
         self._tail = EventTail(record.layout)

@@ -44,8 +44,12 @@ def redactor_of(message: LaunchMessage) -> Redactor:
     return from_environment(message.env, secret_names(message.plan, message.env))
 
 
-def supervise(message: LaunchMessage) -> int:
+def supervise(message: LaunchMessage, guard: int) -> int:
     """Be the supervisor of one run.
+
+    Args:
+        message: what to run.
+        guard: pid of our parent when we were forked.
 
     Returns:
         ``EXIT_ENDED``, ``EXIT_CLAIMED`` when another process has the start, ``EXIT_NO_RECORD`` when
@@ -72,7 +76,7 @@ def supervise(message: LaunchMessage) -> int:
         runner = spawn_runner(message.argv, env, plan.cwd, redactor)
     except SpawnError as error:
         return _end(message, record, _not_spawned(error, record, began), None)
-    supervision = _started(message, record, redactor, runner, began, requests)
+    supervision = _started(message, record, redactor, runner, began, requests, guard)
     ended = supervision.run()
     return _end(message, record, ended, supervision.heartbeat)
 
@@ -84,6 +88,7 @@ def _started(
     runner: Runner,
     began: float,
     requests: Requests,
+    guard: int,
 ) -> Supervision:
     """Write that the runner runs, and put together what watches it."""
     plan, layout = message.plan, record.layout
@@ -94,7 +99,7 @@ def _started(
             mono=began,
             start_ticks=runner.start_ticks,
             supervisor_pid=os.getpid(),
-            guard_pid=os.getppid(),
+            guard_pid=guard,
             host=socket.gethostname(),
         )
     )
@@ -123,6 +128,7 @@ def _started(
         pumps,
         AttachWatch(layout, message.argv, bootstrap_folder()),
         requests,
+        guard,
     )
 
 
