@@ -64,7 +64,6 @@ def test_interpreters_are_known_by_their_name() -> None:
         "python",
         "python3",
         "/a b/python3.13t",
-        "PYTHON.EXE",
         "pypy3",
         "C:\\x\\python.exe",
     ):

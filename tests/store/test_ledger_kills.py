@@ -1,4 +1,4 @@
-"""kill -9 at every statement and at random moments: at most one start, and the ledger stays true."""
+"""kill -9 at every statement and at random moments: one start at most, and a true ledger."""
 
 from __future__ import annotations
 
