@@ -125,3 +125,21 @@ def test_an_unknown_engine_is_named() -> None:
     assert engine_named("local").name == "local"
     with pytest.raises(UsageError, match="there is no engine 'slurm'; there are: local"):
         engine_named("slurm")
+
+
+def test_a_record_is_kept_while_the_guard_closes_it(tmp_path: Path) -> None:
+    state = StateFolder(str(tmp_path / "state"))
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
+    launch = launch_in(state, "run-1", stubborn)
+    with open_ledger(state.ledger) as ledger:
+        launch_once(ledger, ENGINES["local"], launch, clock)
+        wait_for(lambda: read_started(launch.layout) is not None)
+        started = read_started(launch.layout)
+        assert started is not None
+        os.kill(started.supervisor_pid, signal.SIGKILL)
+        while read_ended(launch.layout) is None:
+            assert keepers_alive(launch.layout) or read_ended(launch.layout) is not None
+            time.sleep(0.02)
+        wait_for(lambda: not pid_alive(started.pid, started.start_ticks))
+        (row,) = reconcile(ledger, clock())
+        assert (row.state, row.reason) == ("ended", "supervisor_lost")

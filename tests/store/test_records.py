@@ -120,9 +120,12 @@ def test_a_guard_keeps_a_record_for_a_while(state: StateFolder, living: int, dea
         os.utime(path, (1, 1))
     assert not keepers_alive(layout)
     ticks = start_ticks(living)
-    put(layout.started, {"pid": dead, "guard_pid": living, "guard_start_ticks": ticks})
-    os.utime(layout.started, (1, 1))
+    assert ticks is not None
+    claim = {"role": "supervisor", "pid": dead, "parent_pid": living}
+    put(layout.claim, {**claim, "parent_start_ticks": ticks})
     assert keepers_alive(layout)
+    put(layout.claim, {**claim, "parent_start_ticks": ticks + 1})
+    assert not keepers_alive(layout)
 
 
 def test_a_run_on_another_machine_goes_by_its_heartbeat(state: StateFolder, living: int) -> None:

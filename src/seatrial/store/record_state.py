@@ -22,8 +22,8 @@ STATES = (STARTING, RUNNING, FINALIZING, ENDED, LOST)
 
 # A heartbeat is written each second. On another machine its age is all there is to go by.
 _REMOTE_SILENCE_S = 60.0
-# A guard has 10 s and the grace of a TERM to close the record of a dead supervisor. Its pid is
-# noted without a start, so past this time a process with that number is somebody else.
+# A guard has 10 s and the grace of a TERM to close the record of a dead supervisor. A claim names
+# it with its start; where only its pid is known, past this time that number is somebody else.
 _GUARD_S = 120.0
 
 
@@ -73,12 +73,13 @@ def _supervisor_alive(layout: RecordLayout, started: Mapping[str, Any] | None) -
 
 
 def _guard_alive(layout: RecordLayout, started: Mapping[str, Any] | None) -> bool:
+    claim = read_object(layout.claim)
+    if claim is not None and claim.get("role") == "supervisor" and "parent_pid" in claim:
+        return _named_alive(claim, "parent_pid", "parent_start_ticks")
     if started is None:
         return False
     last = min(_age(layout.heartbeat), _age(layout.started))
-    if started.get("guard_start_ticks") is None and last > _GUARD_S:
-        return False
-    return _named_alive(started, "guard_pid", "guard_start_ticks")
+    return last <= _GUARD_S and _named_alive(started, "guard_pid", "guard_start_ticks")
 
 
 def _elsewhere(started: Mapping[str, Any] | None) -> bool:

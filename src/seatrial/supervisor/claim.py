@@ -36,6 +36,9 @@ def claim_start(layout: RecordLayout, run_id: str, role: str) -> bool:
         "role": role,
         "pid": os.getpid(),
         "start_ticks": start_ticks_of(os.getpid()),
+        # A supervisor's parent is its guard: who finds the supervisor dead looks for it here.
+        "parent_pid": os.getppid(),
+        "parent_start_ticks": start_ticks_of(os.getppid()),
         "host": socket.gethostname(),
         "t": utc_now(),
     }
