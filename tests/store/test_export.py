@@ -28,6 +28,9 @@ def test_a_copy_is_complete_and_private_folders_stay(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("not ours")
     os.symlink(secret, os.path.join(layout.run, "link"))
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("not ours")
+    os.symlink(tmp_path / "private", os.path.join(layout.run, "linked"))
     os.mkfifo(os.path.join(layout.run, "pipe"))
     out = tmp_path / "deep" / "out dir"
     check_out_folder(str(out))
