@@ -62,7 +62,7 @@ def test_every_reason_has_its_sentence_and_a_healthy_interpreter_has_none() -> N
 
 def test_real_runs_are_diagnosed() -> None:
     python = sys.executable
-    pause = "import time; time.sleep(1.6)"
+    pause = "import time; time.sleep(2.2)"
     cases = {
         "-I": [python, "-I", "-c", pause],
         "-E": ["sh", "-c", f"'{python}' -E -c '{pause}'; exit 0"],

@@ -28,26 +28,6 @@ def _everything(folder: str) -> bytes:
     return b"\n".join(parts)
 
 
-def test_a_flood_of_output_neither_fills_the_disk_nor_stops_the_runner() -> None:
-    script = """
-line = b"x" * 99 + b"\\n"
-for n in range(110):
-    os.write(1, (b"%06d" % n) + line * 10000)
-os.write(1, b"the last line\\n")
-"""
-    with supervised(script) as run:
-        size = os.path.getsize(run.layout.stdout)
-        assert run.ended["reason"] == "natural" and run.ended["exit_code"] == 0
-        assert 80 << 20 < size < (80 << 20) + 4096
-        assert sorted(os.listdir(run.layout.run)).count("stdout.log.tail0") == 0
-        with open(run.layout.stdout, "rb") as file:
-            assert file.read(6) == b"000000"
-            file.seek(-100, os.SEEK_END)
-            assert file.read().endswith(b"the last line\n")
-        assert "bytes of output are not in the logs" in run.said("output_dropped")
-        assert run.ended["seconds"] < 30
-
-
 def test_secrets_in_output_argv_events_and_messages_are_nowhere_in_the_record() -> None:
     script = """
 secret = os.environ["MY_TOKEN"]
@@ -79,18 +59,6 @@ raise RuntimeError("it was " + secret)
     assert SECRET.replace("/", "-").encode() not in _everything(argv_secret.record)
     assert "[secret MY_TOKEN]" in argv_secret.ended["message"]
     argv_secret.clean()
-
-
-def test_a_line_without_an_end_is_shown_soon_and_kept_at_the_end() -> None:
-    script = "os.write(1, b'Loading the model ... '); time.sleep(3)\nos.write(2, b'no newline')"
-    run = start(script)
-    seen = run.until(
-        lambda: os.path.exists(run.layout.stdout) and "Loading" in run.text(run.layout.stdout), 2.8
-    )
-    assert seen
-    run.wait()
-    assert run.text(run.layout.stderr) == "no newline"
-    run.clean()
 
 
 def test_who_holds_the_pipes_open_does_not_keep_the_run() -> None:

@@ -10,9 +10,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from fake_run import is_alive, start, supervised, together
+from fake_run import is_alive, supervised
 
-from seatrial.supervisor import leaving, processes
+from seatrial.supervisor import processes
 from seatrial.supervisor.processes import (
     Process,
     parse_ps,
@@ -88,38 +88,6 @@ os._exit(0)
         assert run.ended["reason"] == "natural" and run.ended["exit_code"] == 0
         assert run.ended["seconds"] > 1.3 and not run.ended["forced"]
         assert "exit code 4" in run.said("orphan_left")
-
-
-def test_what_merely_lingers_is_ended_and_noted() -> None:
-    assert leaving.LINGER_S == 10.0
-    script = SPAWN + "step(1)\nend()\ndaemon('idle', 'time.sleep(60)')\nready('idle')\n"
-    with supervised(script, gates={"linger_s": 1.5}) as run:
-        assert run.ended["reason"] == "natural" and run.ended["exit_code"] == 0
-        assert 1.5 <= run.ended["seconds"] < 8 and not run.ended["forced"]
-        assert "idle processes stayed behind" in run.ended["message"]
-        assert "lingering" in run.states() and not is_alive(_pid(run, "idle"))
-
-
-def test_a_fork_bomb_is_ended() -> None:
-    script = """
-step(1)
-open("parent", "w").write(str(os.getpid()))
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-begin = time.time()
-while time.time() - begin < 30:
-    try:
-        # Every copy lives for a moment and forks on; at most about 60 at once.
-        if len(os.listdir("/proc/self/task")) and os.fork() == 0:
-            time.sleep(0.2)
-        else:
-            time.sleep(0.05)
-            if os.getpid() != int(open("parent").read()):
-                os._exit(0)
-    except OSError:
-        time.sleep(0.05)
-"""
-    with supervised(script, wall_s=1.2, grace_s=0.3) as run:
-        assert run.ended["left_running"] == [] and run.ended["reason"] == "wall"
 
 
 def test_a_process_of_somebody_else_is_never_touched() -> None:
@@ -225,13 +193,3 @@ def test_ps_stands_in_where_there_is_no_proc() -> None:
         processes.HAS_PROC = True
     if seen is not None and real is not None:  # this machine has a ps
         assert seen.ppid == real.ppid and seen.rss_bytes > 0
-
-
-def test_runs_side_by_side_do_not_end_each_other() -> None:
-    short = start("step(1)\ntime.sleep(60)", wall_s=0.6, grace_s=0.2)
-    long = start("step(1)\ntime.sleep(2.0)\nend()")
-    together(short, long)
-    assert short.ended["reason"] == "wall" and long.ended["reason"] == "natural"
-    assert long.ended["exit_code"] == 0
-    short.clean()
-    long.clean()

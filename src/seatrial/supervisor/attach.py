@@ -137,8 +137,8 @@ class AttachWatch:
 
     @property
     def is_blind(self) -> bool:
-        """No interpreter has loaded the bootstrap so far."""
-        return not self._files
+        """No interpreter has loaded the bootstrap so far, or it said that it could not."""
+        return not self._files or any(file.get("error") for file in self._files.values())
 
     def torch_pids(self) -> Dict[int, str]:
         """Role by pid of every interpreter that has torch."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+import traceback
 from typing import Iterable, Optional, Sequence, Tuple
 
 from seatrial.core.event import Event
@@ -26,7 +28,7 @@ from seatrial.supervisor.spawn import Runner
 from seatrial.supervisor.stopping import Stopping
 from seatrial.supervisor.tail import EventTail
 from seatrial.supervisor.tree import RunTree, start_ticks_of
-from seatrial.supervisor.vitals import Vitals
+from seatrial.supervisor.vitals import Vitals, largest_dead_bytes
 
 POLL_S = 0.1
 _ATTACH_QUIET_S = 10.0
@@ -90,6 +92,7 @@ class Supervision:
         self._next_line = 0.0
         self._next_second = 0.0
         self._attach_said = ""
+        self._gate_has_failed = False
         self._orphans_told = 0
 
     def run(self) -> Ended:
@@ -149,7 +152,7 @@ class Supervision:
         for event in events:
             self._activity.note(now)
             self._progress.feed(event)
-            self._answer(self._board.feed(event), now)
+            self._judge(event, now)
 
     def _take_output(self) -> None:
         for pump in self._pumps:
@@ -157,8 +160,23 @@ class Supervision:
                 self._activity.note(pump.last_mono)
             for line in pump.take_metrics():
                 now = time.monotonic()
-                event = self._record.metrics(line.metrics, line.step, now)
-                self._answer(self._board.feed(event), now)
+                self._judge(self._record.metrics(line.metrics, line.step, now), now)
+
+    def _judge(self, event: Event, now: float) -> None:
+        try:
+            trips = self._board.feed(event)
+        except Exception as error:  # noqa: BLE001 - a fault in a gate must not end a training
+            self._gate_failed(error)
+            return
+        self._answer(trips, now)
+
+    def _gate_failed(self, error: Exception) -> None:
+        if not self._gate_has_failed:
+            self._gate_has_failed = True
+            text = f"a gate failed and may have missed something: {type(error).__name__}: {error}"
+            self._record.state("gate_failed", text)
+            sys.stderr.write(self._record.clean(traceback.format_exc()))
+            sys.stderr.flush()
 
     def _sample(self) -> None:
         sample = self._vitals.sample(sum(pump.bytes_seen for pump in self._pumps))
@@ -168,7 +186,10 @@ class Supervision:
         if now >= self._next_line:
             self._next_line = now + 1.0
             self._record.sample(sample)
-        self._answer(self._board.tick(now, sample), now)
+        try:
+            self._answer(self._board.tick(now, sample), now)
+        except Exception as error:  # noqa: BLE001 - the bounds below hold without the gates
+            self._gate_failed(error)
         self._enforce(sample)
 
     def _answer(self, trips: Iterable[Trip], now: float) -> None:
@@ -307,7 +328,7 @@ class Supervision:
             oom_killed=self._was_oom(status),
             message=message,
             trigger=trigger,
-            peak_memory_bytes=self._vitals.peak_bytes,
+            peak_memory_bytes=max(self._vitals.peak_bytes, largest_dead_bytes()),
             left_running=left,
             attach_report=self._attach.report(ended=True),
         )

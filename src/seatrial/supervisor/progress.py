@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Set
+from typing import Any, Dict, Optional, Set
 
 from seatrial.core.event import Event
 
@@ -26,7 +26,7 @@ class Progress:
         self.loss: Any = None
         self.world_size: Optional[int] = None
         self.step_seconds = 0.0
-        self._ends: Dict[int, Mapping[str, Any]] = {}
+        self._ends: Dict[int, str] = {}
         self._left: Set[int] = set()
 
     @property
@@ -51,7 +51,7 @@ class Progress:
         elif event.event == "env":
             self.world_size = _whole(event.data.get("world_size")) or self.world_size
         elif event.event == "train.end":
-            self._ends[event.rank] = event.data
+            self._ends[event.rank] = str(event.data.get("reason"))
             if event.data.get("scope") == PROCESS:
                 self._left.add(event.rank)
 
@@ -74,15 +74,13 @@ class Progress:
             return None
         if self.world_size is not None and len(self.pids) < self.world_size:
             return None
-        if any(end.get("reason") not in SUCCESS_REASONS for end in self._ends.values()):
+        if any(reason not in SUCCESS_REASONS for reason in self._ends.values()):
             return None
         return PROCESS if self._left == set(self.pids) else SEGMENT
 
     def has_obeyed(self) -> bool:
         """Whether every rank has ended its training because it was asked to."""
-        return bool(self.pids) and all(
-            self._ends.get(rank, {}).get("reason") in _OWN_STOPS for rank in self.pids
-        )
+        return bool(self.pids) and all(self._ends.get(rank) in _OWN_STOPS for rank in self.pids)
 
     def training_pids(self) -> Set[int]:
         """Pids of ranks that have not said that their process ends."""

@@ -70,6 +70,10 @@ class Record:
             return None
         return (status.st_dev, status.st_ino)
 
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        return self._redactor.text(text)
+
     def note_fault(self, error: OSError) -> None:
         """Keep the first fault."""
         if self.fault is None:

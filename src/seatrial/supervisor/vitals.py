@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import sys
 import time
 from typing import Sequence, Tuple
 
@@ -12,8 +14,8 @@ from seatrial.supervisor.tree import RunTree
 
 _CLOSE_TO_CAP = 0.8
 _MIN_INTERVAL_S = 0.5
-_MAX_INTERVAL_S = 5.0
-_COST_FACTOR = 50  # looking takes at most 2% of one core
+_MAX_INTERVAL_S = 2.0
+_COST_FACTOR = 50  # looking takes about 2% of one core
 _THOROUGH_EVERY = 10
 
 
@@ -40,7 +42,7 @@ class Vitals:
         Args:
             output_bytes: what the runner has printed so far.
         """
-        begin = time.monotonic()
+        begin = time.thread_time()
         self.members = self._tree.members(thorough=self._count % _THOROUGH_EVERY == 0)
         self._count += 1
         rss = sum(process.rss_bytes for process in self.members)
@@ -51,7 +53,8 @@ class Vitals:
         ended = os.times()
         cpu = sum(process.cpu_seconds for process in self.members)
         now = time.monotonic()
-        self.interval_s = min(max(_MIN_INTERVAL_S, _COST_FACTOR * (now - begin)), _MAX_INTERVAL_S)
+        cost = time.thread_time() - begin
+        self.interval_s = min(max(_MIN_INTERVAL_S, _COST_FACTOR * cost), _MAX_INTERVAL_S)
         return Sample(
             mono=now,
             rss_bytes=rss,
@@ -59,6 +62,12 @@ class Vitals:
             processes=len(self.members),
             output_bytes=output_bytes,
         )
+
+
+def largest_dead_bytes() -> int:
+    """Peak memory of the largest process that was collected: what samples have missed."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
 
 
 def shared_once_bytes(processes: Sequence[Process]) -> int:
