@@ -1,0 +1,40 @@
+"""Start of the probe in one interpreter: cheap until torch is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, List
+
+from seatrial.probe.attach import Attachment
+from seatrial.probe.import_hooks import AfterImport
+from seatrial.probe.settings import Settings
+
+_started: List[Any] = []
+
+
+def start(record: str) -> None:
+    """Say that this interpreter is here and wait for torch. Called once, by the bootstrap."""
+    if _started:
+        return
+    settings = Settings(os.path.abspath(record), os.environ)
+    attachment = Attachment(settings.record)
+    attachment.write()
+    _started.append((settings, attachment))
+
+    def on_fault(name: str, error: Exception) -> None:
+        attachment.update(error=f"{name}: {type(error).__name__}")
+        session = sys.modules.get("seatrial.probe.session")
+        current = session.current() if session else None
+        if current is not None:
+            current.faults.note(f"install {name}", error)
+
+    hooks = AfterImport(on_fault)
+
+    def on_torch(torch: Any) -> None:
+        from seatrial.probe import torch_install
+
+        torch_install.install(torch, settings, attachment, hooks)
+
+    hooks.add("torch", on_torch)
+    hooks.start()
