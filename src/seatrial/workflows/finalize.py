@@ -22,8 +22,8 @@ from seatrial.readers.events import ReadProblem, read_all_events
 from seatrial.store.atomic import write_json
 from seatrial.store.export import export_record
 from seatrial.store.ledger import open_ledger
-from seatrial.store.record_lock import finalizing
 from seatrial.store.reconcile import reconcile
+from seatrial.store.record_lock import finalizing
 from seatrial.workflows.report import report_input, write_report
 
 
