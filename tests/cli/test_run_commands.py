@@ -44,7 +44,7 @@ def _passes(answer: Any, steps: int = 6, ranks: int = 1) -> None:
 )
 def test_odd_paths(place: Any, folder: str) -> None:
     place.write(f"{folder}/train it.py", LOOP)
-    answer = place.run(sys.executable, f"{folder}/train it.py", options=("--out", f"{folder}/out"))
+    answer = place.run(sys.executable, f"./{folder}/train it.py", options=(f"--out={folder}/out",))
     _passes(answer)
     assert (place.folder / folder / "out" / "report.html").is_file()
 

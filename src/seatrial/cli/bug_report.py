@@ -16,7 +16,7 @@ def write_bug_report(error: BaseException, arguments: Sequence[str]) -> tuple[st
     """Write the log; return the message and what to do with it."""
     from seatrial.core.redaction import from_environment
 
-    redactor = from_environment(os.environ, ())
+    redactor = from_environment(os.environ, (), arguments)
     lines = [
         f"seatrial {__version__}, Python {platform.python_version()}, {platform.platform()}",
         "command: seatrial " + " ".join(redactor.argv(list(arguments))),

@@ -50,7 +50,7 @@ def redacted(text: str) -> str:
     """The text without values of secret variables of this environment and known token shapes."""
     from seatrial.core.redaction import from_environment
 
-    return from_environment(os.environ, ()).text(text)
+    return from_environment(os.environ, (), sys.argv).text(text)
 
 
 def report_error(arguments: Sequence[str], exit_code: int, message: str, remedy: str) -> None:

@@ -53,7 +53,7 @@ def judge(
     )
     crash = crash_of(case)
     outcome = outcome_of(case, crash)
-    environment_fault = is_environment_fault(outcome, crash)
+    environment_fault = is_environment_fault(case, outcome, crash)
     findings = _findings(case, outcome, crash)
     open_points = not_judged(case, outcome, environment_fault)
     exit_code = _exit_code(outcome, findings, open_points)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import quote, quote_plus
 
 from seatrial.core.secret_shapes import (
@@ -143,34 +143,44 @@ class Redactor:
 
     def argv(self, argv: Sequence[str]) -> Tuple[str, ...]:
         """A command line with secrets replaced, also those after ``--token`` or ``--api-key=``."""
-        shown: List[str] = []
-        flag = ""
-        for item in argv:
-            if flag and not item.startswith("-"):
-                shown.append(self.text(item) if is_harmless_value(item) else f"[secret {flag}]")
-                flag = ""
-                continue
-            flag = ""
-            name, equals, value = item.partition("=")
-            if item.startswith("-") and looks_secret_name(name.lstrip("-")):
-                if not equals:
-                    flag = name.lstrip("-")
-                elif value and not is_harmless_value(value):
-                    shown.append(f"{name}=[secret {name.lstrip('-')}]")
-                    continue
-            shown.append(self.text(item))
+        shown = [self.text(item) for item in argv]
+        for index, start, flag in _secret_words(argv):
+            shown[index] = f"{argv[index][:start]}[secret {flag}]"
         return tuple(shown)
 
 
-def from_environment(env: Mapping[str, str], declared_names: Iterable[str] = ()) -> Redactor:
-    """A redactor for the secrets of an environment.
+def _secret_words(argv: Sequence[str]) -> Iterator[Tuple[int, int, str]]:
+    """Words of a command line that carry a secret: index, where it begins in the word, flag."""
+    flag = ""
+    for index, item in enumerate(argv):
+        if flag and not item.startswith("-"):
+            if not is_harmless_value(item):
+                yield index, 0, flag
+            flag = ""
+            continue
+        flag = ""
+        name, equals, value = item.partition("=")
+        if item.startswith("-") and looks_secret_name(name.lstrip("-")):
+            if not equals:
+                flag = name.lstrip("-")
+            elif value and not is_harmless_value(value):
+                yield index, len(name) + 1, name.lstrip("-")
+
+
+def from_environment(
+    env: Mapping[str, str], declared_names: Iterable[str] = (), argv: Sequence[str] = ()
+) -> Redactor:
+    """A redactor for the secrets of an environment and of a command line.
 
     Args:
         env: variables by name.
         declared_names: variables that are secret whatever their name looks like.
+        argv: command line; values behind ``--token`` and kin are secret wherever they turn up.
     """
     declared = set(declared_names)
     names: Dict[str, str] = {}
+    for index, start, flag in _secret_words(argv):
+        names.setdefault(argv[index][start:], flag)
     for name, value in env.items():
         guessed = looks_secret_name(name) and not is_harmless_value(value)
         if guessed or name in declared:

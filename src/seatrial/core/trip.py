@@ -7,6 +7,7 @@ from typing import Any, Mapping, Optional
 
 STOP = "stop"
 WARN = "warn"
+_TEXTS = ("gate", "action", "family", "message", "metric", "remedy")
 
 
 @dataclass(frozen=True)
@@ -41,5 +42,9 @@ class Trip:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Trip:
-        """Read back; unknown keys are ignored."""
-        return cls(**{key: item for key, item in value.items() if key in cls.__dataclass_fields__})
+        """Read back; unknown keys are ignored, and what is no text where one belongs is empty."""
+        known = {key: item for key, item in value.items() if key in cls.__dataclass_fields__}
+        for name in _TEXTS:
+            item = known.get(name)
+            known[name] = item if isinstance(item, str) else ""
+        return cls(**known)

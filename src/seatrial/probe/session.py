@@ -64,7 +64,7 @@ class Session:
             both = {**self.settings.environ, **{f"{k} (now)": v for k, v in os.environ.items()}}
             names = set(self.settings.secrets)
             names.update(f"{name} (now)" for name in self.settings.secrets)
-            self._redactor = from_environment(both, names)
+            self._redactor = from_environment(both, names, sys.argv)
         return self._redactor
 
     def _rank(self) -> int:

@@ -199,7 +199,21 @@ def remove_record(state: StateFolder, layout: RecordLayout) -> None:
             f"the run {run_id} is still going ({run_state(layout)}); nothing was removed",
             remedy=f"seatrial stop {run_id}",
         )
-    doomed = os.path.join(runs, _ABANDONED + run_id)
+    _remove(runs, folder)
+
+
+def discard_record(state: StateFolder, layout: RecordLayout) -> None:
+    """Remove a record of our own in which nothing was ever started.
+
+    Raises:
+        UsageError, CouldNotJudgeError: the folder may not be written or the disk fails.
+    """
+    _remove(state.runs, layout.folder)
+
+
+def _remove(runs: str, folder: str) -> None:
+    # Renamed first, so that a removal that is cut short leaves no half record under its name.
+    doomed = os.path.join(runs, _ABANDONED + os.path.basename(folder))
     with writing(folder):
         if os.path.lexists(doomed):
             shutil.rmtree(doomed)

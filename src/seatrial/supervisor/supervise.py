@@ -41,7 +41,7 @@ EXIT_CLAIMED = 17
 
 def redactor_of(message: LaunchMessage) -> Redactor:
     """Knows every secret of the runner's environment."""
-    return from_environment(message.env, secret_names(message.plan, message.env))
+    return from_environment(message.env, secret_names(message.plan, message.env), message.argv)
 
 
 def supervise(message: LaunchMessage, guard: int) -> int:

@@ -68,7 +68,9 @@ def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepar
     if request.out is not None:
         check_out_folder(request.out)
     engine = _engine_of(trial)
-    redactor = from_environment({**environ, **environment}, trial.runner.secrets)
+    redactor = from_environment(
+        {**environ, **environment}, trial.runner.secrets, trial.runner.command
+    )
     return Prepared(
         trial=trial,
         plan=_plan_of(trial, engine, runner_cwd, environment, redactor, request.out),

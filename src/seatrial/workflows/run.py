@@ -14,7 +14,7 @@ from seatrial.core.run_result import RunResult
 from seatrial.engines import Launch, launch_key, launch_once
 from seatrial.store.atomic import write_json
 from seatrial.store.ledger import open_ledger
-from seatrial.store.records import remove_record, request_kill, request_stop, sweep
+from seatrial.store.records import discard_record, request_kill, request_stop, sweep
 from seatrial.store.state_folder import create_state_folder, new_record
 from seatrial.workflows.follow import Follower, View
 from seatrial.workflows.prepare import Prepared
@@ -53,7 +53,7 @@ def launch(prepared: Prepared) -> Launched:
             )
         except SeatrialError:
             if ledger.launch(key) is None:  # refused before the intent: leave nothing behind
-                remove_record(prepared.state, layout)
+                discard_record(prepared.state, layout)
             raise
     return Launched(run_id, layout)
 

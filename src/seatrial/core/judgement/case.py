@@ -40,6 +40,12 @@ class Case:
         return bool(self.observation.ranks) or report.get("attached") is True
 
     @property
+    def watched(self) -> bool:
+        """Whether the bootstrap was in a Python process, so that a step would have been seen."""
+        report = self.ended.attach_report if self.ended is not None else {}
+        return self.attached or bool(report.get("python"))
+
+    @property
     def default_wall(self) -> bool:
         """Whether the wall bound was left to its default in an ad-hoc run."""
         sources = self.plan.sources

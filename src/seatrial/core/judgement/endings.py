@@ -7,7 +7,7 @@ from typing import Callable, Mapping, Optional, Tuple
 
 from seatrial.core.finding import Evidence, Finding, Place
 from seatrial.core.judgement.case import Case
-from seatrial.core.judgement.crash import Crash, first_line
+from seatrial.core.judgement.crash import Crash, command_missing, first_line
 from seatrial.core.judgement.outcome import short_segments
 from seatrial.core.units import format_duration, format_size
 
@@ -34,7 +34,9 @@ def _never_started(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:
                 confidence="proven",
             ),
         )
-    return (_environment_fault(case, crash),)
+    if is_environment_fault(case, "never_started", crash):
+        return (_environment_fault(case, crash),)
+    return _failed(case, crash)
 
 
 def _environment_fault(case: Case, crash: Optional[Crash]) -> Finding:
@@ -66,11 +68,18 @@ def _exit_text(case: Case) -> str:
     return first_line(last) or f"exit code {code}"
 
 
-def is_environment_fault(outcome: str, crash: Optional[Crash]) -> bool:
-    """Whether nothing ran for a reason that lies outside the script (exit 3, not 1)."""
+def is_environment_fault(case: Case, outcome: str, crash: Optional[Crash]) -> bool:
+    """Whether nothing ran for a reason that lies outside the script (exit 3, not 1).
+
+    A missing module, a missing accelerator, and a command that could not be started are the
+    environment's; every other end before the first step is the script's own.
+    """
     if outcome != "never_started":
         return False
-    return crash is None or not crash.in_source
+    if crash is not None:
+        return bool(crash.missing_module) or crash.no_accelerator
+    spawn_failed = case.ended is not None and case.ended.reason == "spawn_failed"
+    return spawn_failed or command_missing(case)
 
 
 def _failed(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:

@@ -74,7 +74,7 @@ def _natural(case: Case, ended: Ended, crash: Optional[Crash]) -> str:
     stopped = _own_stop(case)
     if stopped is not None and crash is None and ended.signal is None:
         return stopped  # a launcher may turn our clean stop into an exit code of its own
-    if case.steps == 0 and _never_ran(case, crash):
+    if case.steps == 0 and (case.watched or _never_ran(case, crash)):
         return "never_started"
     return "failed"
 
