@@ -47,10 +47,11 @@ class Attachment:
         self._folder = os.path.join(record, "run", "attach")
         argv = getattr(sys, "argv", None) or [""]
         now = time.time()
+        whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
         self._data: Dict[str, Any] = {
             "pid": os.getpid(),
             "ppid": os.getppid(),
-            "t": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}Z",
+            "t": f"{whole}.{int(now % 1 * 1e6):06d}Z",
             "mono": time.monotonic(),
             "python": ".".join(str(part) for part in sys.version_info[:3]),
             "executable": sys.executable or "",
@@ -75,6 +76,16 @@ class Attachment:
         if argv is not None:
             self._data["argv"] = list(argv)
         self.write()
+
+    def forked(self) -> None:
+        """This is a forked child: what is said from now on is about itself."""
+        self._data.update(
+            pid=os.getpid(),
+            ppid=os.getppid(),
+            mono=time.monotonic(),
+            role="interpreter",
+            error=None,
+        )
 
     def write(self) -> None:
         """Replace the file atomically. A record that is gone is no fault of the run."""

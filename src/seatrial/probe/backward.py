@@ -81,7 +81,12 @@ def note_roots(torch: Any, tally: Tally, scales: Scales, roots: Any, gradients: 
 
 
 def install(
-    torch: Any, session: Session, tally: Tally, scales: Scales, after: Callable[[], None]
+    torch: Any,
+    session: Session,
+    tally: Tally,
+    scales: Scales,
+    before: Callable[[], None],
+    after: Callable[[], None],
 ) -> None:
     """Watch ``torch.autograd.backward`` (``Tensor.backward`` goes through it).
 
@@ -90,9 +95,11 @@ def install(
         session: the probe's state.
         tally: gets the roots.
         scales: knows the scaler's factors.
+        before: called when an outermost backward pass begins.
         after: called when an outermost backward pass is over.
     """
     note = session.faults.guard("backward", note_roots)
+    begins = session.faults.guard("backward.begin", before)
 
     def make(original: Any) -> Any:
         def backward(
@@ -103,6 +110,7 @@ def install(
         ) -> Any:
             if session.in_backward:  # reentrant checkpointing
                 return original(tensors, grad_tensors, *args, **kwargs)
+            begins()
             note(torch, tally, scales, tensors, grad_tensors)
             session.in_backward += 1
             session.busy += 1

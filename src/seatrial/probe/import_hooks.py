@@ -35,7 +35,7 @@ class AfterImport:
 
     def start(self) -> None:
         """Begin to watch imports."""
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]  # the protocol wants a module type
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """The real spec of a wanted module, prepared; None for every other module."""

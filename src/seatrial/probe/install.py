@@ -32,9 +32,11 @@ def start(record: str) -> None:
     hooks = AfterImport(on_fault)
 
     def on_torch(torch: Any) -> None:
-        from seatrial.probe import torch_install
+        if "seatrial.probe.session" in sys.modules:  # torch is being reloaded
+            return
+        from seatrial.probe.torch_install import install
 
-        torch_install.install(torch, settings, attachment, hooks)
+        install(torch, settings, attachment, hooks)
 
     hooks.add("torch", on_torch)
     hooks.start()

@@ -5,23 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional
 
-from seatrial.probe.inputs import unwrapped
+from seatrial.probe.counting import unwrapped, wrapper_names
 
-_WRAPPERS = {
-    "DistributedDataParallel": "DDP",
-    "DataParallel": "DataParallel",
-    "FullyShardedDataParallel": "FSDP1",
-    "OptimizedModule": "torch.compile",
-    "DeepSpeedEngine": "DeepSpeed",
-}
 _MAX_PLACEMENTS = 8
 
 
-def summarize(torch: Any, module: Any, optimizer: Any) -> Dict[str, Any]:
+def summarize(module: Any, optimizer: Any) -> Dict[str, Any]:
     """The data of a ``model`` event.
 
     Args:
-        torch: the module.
         module: the outermost module, None when it was never seen.
         optimizer: whose parameters count when there is no module.
     """
@@ -39,7 +31,7 @@ def summarize(torch: Any, module: Any, optimizer: Any) -> Dict[str, Any]:
     chain = unwrapped(module) if module is not None else []
     modules = list(module.modules()) if module is not None else []
     return {
-        "name": type(chain[-1]).__name__ if chain else None,
+        "name": _name(chain[-1]) if chain else None,
         "parameters": total,
         "trainable": trainable,
         "dtypes": dtypes,
@@ -66,8 +58,14 @@ def _parameters(module: Any, optimizer: Any) -> List[Any]:
     ]
 
 
+def _name(module: Any) -> str:
+    """The class's name; FSDP2 makes a class of its own in front of the model's."""
+    classes = [cls.__name__ for cls in type(module).__mro__]
+    return classes[1] if "FSDPModule" in classes and len(classes) > 1 else classes[0]
+
+
 def _wrappers(chain: List[Any], modules: List[Any]) -> List[str]:
-    found = [_WRAPPERS[type(m).__name__] for m in chain if type(m).__name__ in _WRAPPERS]
+    found = wrapper_names(chain)
     if _fsdp(modules) == "fsdp2":
         found.append("FSDP2")
     return found
@@ -107,7 +105,7 @@ def _lora(modules: List[Any], named: List[Any]) -> Optional[Dict[str, Any]]:
     first = layers[0]
     ranks = first.r if isinstance(first.r, dict) else {"default": first.r}
     active = getattr(first, "active_adapters", None) or list(ranks)
-    adapters = [name for name in active] if not callable(active) else list(active())
+    adapters = list(active() if callable(active) else active)
     lora = [p for name, p in named if "lora_" in name]
     return {
         "adapters": [str(name) for name in adapters],

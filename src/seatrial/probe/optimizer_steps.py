@@ -65,8 +65,8 @@ class StepWatch:
     def install(self) -> None:
         """Register the hooks and note every optimizer that is made."""
         optimizer = sys.modules["torch.optim.optimizer"]  # torch.optim hides its own submodule
-        optimizer.register_optimizer_step_pre_hook(self.pre)  # type: ignore[attr-defined]
-        optimizer.register_optimizer_step_post_hook(self.post)  # type: ignore[attr-defined]
+        optimizer.register_optimizer_step_pre_hook(self.pre)
+        optimizer.register_optimizer_step_post_hook(self.post)
         created = self._session.faults.guard("optimizer", self._created)
 
         def make(original: Any) -> Any:
@@ -176,6 +176,8 @@ class StepWatch:
                 "device_bytes": device_bytes(self._torch),
                 "source": "trainer" if session.rounds.in_trainer else "loop",
             }
+            if session.rounds.in_trainer and counted.step == session.rounds.segment_first_step:
+                data["steps_planned"] = session.segment_planned
             if tally.skipped_before:
                 data["skipped_before"] = tally.skipped_before
             session.write("step", data, plain=True)
@@ -241,6 +243,6 @@ class StepWatch:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (OSError, ValueError, AttributeError):
+            except (OSError, ValueError, AttributeError):  # noqa: PERF203 - two streams
                 continue
         os._exit(0)

@@ -15,6 +15,7 @@ from seatrial.probe.settings import Settings
 from seatrial.probe.stopping import StopControl
 from seatrial.probe.writer import EventWriter
 
+_MAX_HELD = 16
 _current: List[Session] = []
 
 
@@ -31,6 +32,7 @@ class Session:
             calls are then not looked at.
         in_backward: more than zero inside ``torch.autograd.backward``.
         steps_seen: optimizer steps of any kind, to notice one that a scaler left out.
+        segment_planned: plan of the running ``train()`` call.
         planned: sum of the plans of all ``train()`` calls, None when there was none.
     """
 
@@ -44,11 +46,13 @@ class Session:
         self.busy = 0
         self.in_backward = 0
         self.planned: Optional[int] = None
+        self.segment_planned: Optional[int] = None
         self.best: Optional[Dict[str, Any]] = None
         self.skipped = 0
         self.steps_seen = 0
         self.ended = False
         self._is_fork = False
+        self._held: List[Dict[str, Any]] = []
         self._redactor: Optional[Redactor] = None
         self.writer.on_open = self._opened
         self.env_summary: Callable[[], Dict[str, Any]] = dict
@@ -92,6 +96,8 @@ class Session:
         self._is_fork = True
         self.busy = 0
         self.in_backward = 0
+        self._held = []
+        self.attachment.forked()
 
     def may_speak(self, stepping: bool = False) -> bool:
         """Whether this process may write events; only a step wakes a forked child up."""
@@ -104,9 +110,22 @@ class Session:
         return not self._is_fork
 
     def write(self, name: str, data: Dict[str, Any], plain: bool = False) -> None:
-        """Append an event, if this process may speak."""
-        if self.may_speak(stepping=name == "step"):
-            self.writer.write(name, data, plain)
+        """Append an event, if this process may speak.
+
+        A save alone makes no rank: a launcher or a script that prepares data saves too. Such events
+        wait for the first sign of training.
+
+        Args:
+            name: of the event.
+            data: its fields.
+            plain: nothing in ``data`` can hold a secret.
+        """
+        if not self.may_speak(stepping=name == "step"):
+            return
+        if name == "save" and not self.writer.is_open:
+            self._held = [*self._held[-_MAX_HELD:], data]
+            return
+        self.writer.write(name, data, plain)
 
     def _opened(self) -> None:
         """The first event is about to be written: this process is a rank."""
@@ -114,6 +133,9 @@ class Session:
         self.attachment.update(role="rank", argv=argv)
         summary = self.faults.guard("env", self.env_summary, {})()
         self.writer.write("env", summary)
+        for data in self._held:
+            self.writer.write("save", data)
+        self._held = []
 
     def _report_fault(self, where: str, error: str, count: int) -> None:
         if self.writer.is_open:
@@ -149,6 +171,7 @@ class Session:
         if self.ended or not self.writer.is_open:
             return
         self.ended = True
+        self._redactor = None  # the script may have set other secrets since
         self.writer.write(
             "train.end",
             {

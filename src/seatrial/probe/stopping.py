@@ -28,9 +28,10 @@ class StopControl:
     """Decides after each round whether the run is to end.
 
     Ranks that step together must stop together, or the others wait for ever in a collective. The
-    step cap is the same for all. A wall deadline is seen by each rank at another moment: the first
-    one that sees it writes down the next round as the last, and as no rank can finish that round
-    before all have entered it, every rank reads the note in time.
+    step cap is the same for all. A wall deadline or a request is seen by each rank at another
+    moment: the first one that sees it writes down which round is the last, the next one at the
+    earliest, and as no rank can finish that round before all have entered it, every rank reads the
+    note in time.
     """
 
     def __init__(self, settings: Settings, is_alone: Callable[[], bool]) -> None:
@@ -39,7 +40,7 @@ class StopControl:
         self._deadline = settings.deadline
         self._is_alone = is_alone
         self._request = layout.stop_request
-        self._shared = os.path.join(layout.run, "wall_stop.json")
+        self._shared = os.path.join(layout.run, "ranks_stop.json")
         self._asked: Optional[Dict[str, Any]] = None
         self.reason: Optional[str] = None
         self.raised = 0
@@ -55,18 +56,20 @@ class StopControl:
             return STEP_CAP
         if self._asked is None and os.path.exists(self._request):
             self._asked = _read(self._request)
-        if self._asked is not None and step >= _at_step(self._asked):
-            return STOP_REQUEST
-        if self._deadline is None:
-            return None
-        late = time.monotonic() >= self._deadline
+        late = self._deadline is not None and time.monotonic() >= self._deadline
         if self._is_alone():
+            if self._asked is not None and step >= _at_step(self._asked):
+                return STOP_REQUEST
             return WALL if late else None
-        if os.path.exists(self._shared):
-            return WALL if step >= _at_step(_read(self._shared)) else None
-        if late:
-            _write_once(self._shared, {"at_step": step + 1})
-        return None
+        if self._asked is not None:
+            last = max(step + 1, _at_step(self._asked))
+            _write_once(self._shared, {"at_step": last, "reason": STOP_REQUEST})
+        elif late:
+            _write_once(self._shared, {"at_step": step + 1, "reason": WALL})
+        if not os.path.exists(self._shared):
+            return None
+        note = _read(self._shared)
+        return str(note.get("reason", WALL)) if step >= _at_step(note) else None
 
     def may_raise_again(self) -> bool:
         """Count one more attempt to end the loop; False when it was swallowed too often."""
@@ -91,6 +94,8 @@ def _read(path: str) -> Dict[str, Any]:
 
 def _write_once(path: str, value: Dict[str, Any]) -> None:
     """Publish a file whole; the first writer wins."""
+    if os.path.exists(path):
+        return
     fresh = f"{path}.{os.getpid()}"
     try:
         with open(fresh, "w", encoding="utf-8") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import math
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
@@ -12,12 +13,7 @@ _MAX_TENSORS = 10_000
 _MAX_DEPTH = 12
 
 
-def is_plain(torch: Any, value: Any) -> bool:
-    """Whether a value is an ordinary tensor with data, not a traced or fake one."""
-    return type(value) is torch.Tensor or type(value) is torch.nn.Parameter
-
-
-def is_integer(torch: Any, tensor: Any) -> bool:
+def is_integer(tensor: Any) -> bool:
     """Whether a tensor holds whole numbers or booleans."""
     return not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
@@ -40,12 +36,12 @@ def sha256(tensor: Any) -> str:
     return hashlib.sha256(raw_bytes(tensor)).hexdigest()
 
 
-def inputs_digest(torch: Any, tensors: Dict[str, Any], limit: int) -> Optional[str]:
+def inputs_digest(tensors: Dict[str, Any], limit: int) -> Optional[str]:
     """SHA-256 over name, dtype, shape and elements of the integer tensors, in order of name.
 
     None when there is none, or when they hold more than ``limit`` bytes.
     """
-    chosen = [(name, t) for name, t in sorted(tensors.items()) if is_integer(torch, t)]
+    chosen = [(name, t) for name, t in sorted(tensors.items()) if is_integer(t)]
     if not chosen or sum(t.numel() * t.element_size() for _, t in chosen) > limit:
         return None
     digest = hashlib.sha256()
@@ -57,12 +53,7 @@ def inputs_digest(torch: Any, tensors: Dict[str, Any], limit: int) -> Optional[s
 
 def named_tensors(torch: Any, value: Any) -> Iterator[Tuple[str, Any]]:
     """Every tensor inside nested dicts, lists and modules, with a dotted name."""
-    count = 0
-    for name, tensor in _walk(torch, value, "", 0):
-        count += 1
-        if count > _MAX_TENSORS:
-            return
-        yield name, tensor
+    return itertools.islice(_walk(torch, value, "", 0), _MAX_TENSORS)
 
 
 def _walk(torch: Any, value: Any, name: str, depth: int) -> Iterator[Tuple[str, Any]]:
@@ -89,7 +80,7 @@ def digests(tensors: Iterable[Tuple[str, Any]]) -> Dict[str, Optional[str]]:
         try:
             room -= tensor.numel() * tensor.element_size()
             found[name] = sha256(tensor) if room >= 0 else None
-        except (RuntimeError, NotImplementedError, TypeError):  # sparse, quantised, meta
+        except (RuntimeError, NotImplementedError, TypeError):  # noqa: PERF203 - sparse, meta, ...
             found[name] = None
     return found
 
@@ -113,7 +104,7 @@ def total_norm(torch: Any, grads: Sequence[Any]) -> Any:
         for members in groups.values():
             try:
                 norms.extend(torch._foreach_norm(members))  # noqa: SLF001 - what clipping itself uses
-            except RuntimeError:  # a dtype or layout without a fused form
+            except RuntimeError:  # noqa: PERF203 - a dtype or layout without a fused form
                 norms.extend(torch.linalg.vector_norm(member.float()) for member in members)
         first = norms[0].device
         stacked = torch.stack([norm.to(first, torch.float32) for norm in norms])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, List, Optional
 
-from seatrial.probe import backward, clipping, ending, environment, model_summary
+from seatrial.probe import backward, driver, ending, environment, model_summary
 from seatrial.probe.attach import Attachment
+from seatrial.probe.clipping import ClipWatch
 from seatrial.probe.import_hooks import AfterImport
 from seatrial.probe.inputs import InputWatch
 from seatrial.probe.optimizer_steps import StepWatch
@@ -15,8 +16,6 @@ from seatrial.probe.session import Session
 from seatrial.probe.settings import Settings
 from seatrial.probe.tally import Tally
 from seatrial.probe.trainer_callback import TrainerWatch, add_to_defaults
-
-_MODELS_DESCRIBED = 4
 
 
 def install(torch: Any, settings: Settings, attachment: Attachment, hooks: AfterImport) -> None:
@@ -33,9 +32,9 @@ def install(torch: Any, settings: Settings, attachment: Attachment, hooks: After
     steps = StepWatch(torch, session, tally, scales, models.before_step)
     saves = SaveWatch(torch, session, tally)
 
-    backward.install(torch, session, tally, scales, steps.after_backward)
+    backward.install(torch, session, tally, scales, inputs.backward_begins, steps.after_backward)
     backward.install_scaler(torch, session, scales, steps.skipped)
-    clipping.install(torch, session, tally, scales)
+    ClipWatch(torch, session, tally, scales).install(hooks)
     inputs.install()
     steps.install()
     saves.install_torch()
@@ -54,31 +53,44 @@ class ModelReports:
         self._torch = torch
         self._session = session
         self._inputs = inputs
-        self._described: list[int] = []
+        self._described: List[Any] = []
+        self._without_module = False
         self._group: Any = None
+        self._driver: Optional[str] = None
+        self._segment = -1
         session.env_summary = self._environment
         self._report = session.faults.guard("model", self._describe)
+        self._refresh = session.faults.guard("env", self._repeat_environment)
 
     def _environment(self) -> Any:
         self._group = environment.process_group(self._torch)
+        self._driver = driver.current_driver() or self._driver
         argv = self._session.redactor().argv([str(word) for word in sys.argv])
-        return environment.summarize(self._torch, argv)
+        return {**environment.summarize(self._torch, argv), "framework": self._driver}
 
     def before_step(self, optimizer: Any) -> None:
-        """Describe the model before its first step event."""
-        root = self._inputs.root
-        module = root() if root is not None else None
-        key = id(module) if module is not None else 0
-        if key in self._described or len(self._described) >= _MODELS_DESCRIBED:
-            return
-        self._described.append(key)
-        self._report(module, optimizer)
+        """Describe what is new since the last step event: models, process group, driver."""
+        rounds = self._session.rounds
+        if rounds.segment != self._segment or rounds.begins_segment(id(optimizer)):
+            self._segment = rounds.segment
+            self._refresh()
+        news = [known for known in self._inputs.roots if known not in self._described]
+        if news or not (self._described or self._without_module):
+            self._without_module = True
+            self._described.extend(news)
+            for module in [known() for known in news] or [None]:
+                self._report(module, optimizer)
+
+    def _repeat_environment(self) -> None:
+        """Write ``env`` again when a group was made, or another library drives, since the last."""
+        if self._session.writer.is_open and (
+            self._group != environment.process_group(self._torch)
+            or driver.current_driver() not in (None, self._driver)
+        ):
+            self._session.write("env", self._environment())
 
     def _describe(self, module: Any, optimizer: Any) -> None:
-        session = self._session
-        if session.writer.is_open and self._group != environment.process_group(self._torch):
-            session.write("env", self._environment())  # a group was made since the first event
-        session.write("model", model_summary.summarize(self._torch, module, optimizer))
+        self._session.write("model", model_summary.summarize(module, optimizer))
 
 
 def _is_data_worker() -> bool:

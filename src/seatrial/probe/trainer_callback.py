@@ -50,6 +50,8 @@ class TrainerWatch:
         self._empty_epoch = False
         self._planned = max(0, int(state.max_steps) - int(state.global_step))
         session.planned = (session.planned or 0) + self._planned
+        session.segment_planned = self._planned
+        self._tally.finished()
         if kwargs.get("model") is not None:
             self._remember(kwargs["model"])
         if state.global_step:

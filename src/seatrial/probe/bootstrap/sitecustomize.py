@@ -5,6 +5,8 @@ Does nothing outside a run. Inside one it says that it is here (``run/attach/<pi
 over to the user's own ``sitecustomize``. It never raises anything of its own, and it must be
 valid on any Python, because it is also loaded by interpreters that are too old for the probe.
 """
+# ruff: noqa: UP031, UP036, RUF005 - this one file must be valid on Python 2.7 too
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,union-attr,arg-type,assignment"
 
 import os
 import sys
@@ -55,10 +57,7 @@ def _start():
     if not record:
         return
     try:
-        if sys.version_info >= (3, 9):
-            _attach(record)
-        else:
-            _say_too_old(record)
+        (_attach if sys.version_info >= (3, 9) else _say_too_old)(record)
     except Exception:  # noqa: BLE001, S110 - whatever is wrong with us, the user's run goes on
         pass
 
