@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from typing import Iterator, Mapping, Tuple
 
@@ -107,13 +108,20 @@ def _artefacts(observation: Observation) -> Iterator[str]:
         yield "No evaluation was seen: evaluation was not tested."
 
 
+def _reference(result: RunResult) -> str:
+    """What names the run: its id, or its folder when the state is kept elsewhere."""
+    state = posixpath.basename(posixpath.dirname(posixpath.dirname(result.record)))
+    usual = state in ("", ".seatrial")
+    return shlex.quote(result.run_id if usual else result.record)
+
+
 def next_command(result: RunResult) -> str:
     """The command to type next.
 
     Args:
         result: the judged run.
     """
-    run_id = shlex.quote(result.run_id)
+    run_id = _reference(result)
     for finding in result.findings:
         if finding.remedy.startswith(("python -m pip install ", "kill -9 ")):
             return finding.remedy

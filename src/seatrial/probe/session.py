@@ -172,6 +172,8 @@ class Session:
             return
         self.ended = True
         self._redactor = None  # the script may have set other secrets since
+        # A bound that is met by the plan's own last step cut nothing short.
+        whole = self.planned is not None and self.rounds.step >= self.planned
         self.writer.write(
             "train.end",
             {
@@ -179,7 +181,7 @@ class Session:
                 "segment": self.rounds.segment,
                 "steps_done": self.rounds.step,
                 "steps_planned": self.planned,
-                "reason": self.stop.reason or reason,
+                "reason": reason if whole else self.stop.reason or reason,
                 "best": self.best,
                 "exception": exception,
                 "skipped": self.skipped,
