@@ -2,10 +2,13 @@
 # run installs nothing. Another interpreter: `make test PYTHON=python3.12`. On a machine without a
 # GPU the CPU build of torch is smaller:
 #   make trial PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+# Tests run in two processes of one torch thread each, because many of them wait for processes of
+# theirs; `JOBS=0` runs them in one, for a debugger.
 
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?=
+JOBS ?= 2
 TRIAL ?= examples/legal-moves/trial.toml
 
 VENV := .venv
@@ -61,7 +64,7 @@ test: $(VENV)/.installed-dev
 	$(call say,mypy)
 	@$(BIN)/mypy
 	$(call say,pytest -m 'not slow')
-	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(PYTEST_ARGS)
 
 kills: $(VENV)/.installed-dev
 	$(call say,200 random moments of a fake runner and 10 of the plain loop)

@@ -28,6 +28,7 @@ ALLOWED = {
     "core": set[str](),
     "supervisor": {"core"},
     "probe": {"core"},
+    "emit": {"core"},
     "process": _EDGES,
     "store": _EDGES,
     "readers": _EDGES,
@@ -39,7 +40,7 @@ ALLOWED = {
     "__init__": set[str](),
     "schemas": set[str](),
 }
-PORTABLE = ("core", "supervisor", "probe")
+PORTABLE = ("core", "supervisor", "probe", "emit")
 NEWER_THAN_39 = {"tomllib", "_colorize", "annotationlib", "compression"}
 USER_LIBRARIES = {
     "torch", "transformers", "accelerate", "deepspeed", "peft", "safetensors", "trl", "datasets",
