@@ -115,6 +115,10 @@ class Finding:
         )
 
 
+# How the reason of a check begins that is announced but not part of this version.
+NO_SUCH_CHECK = "this version makes no such check"
+
+
 @dataclass(frozen=True)
 class NotJudged:
     """A check that could not run. It never counts as passed."""

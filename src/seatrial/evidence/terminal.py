@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from seatrial.core.finding import Finding
+from seatrial.core.finding import NO_SUCH_CHECK, Finding
 from seatrial.core.plan import Plan
 from seatrial.core.run_result import RunResult
 from seatrial.core.verdict import FAIL, PASS
@@ -171,9 +171,15 @@ def _facts(finding: Finding) -> str:
 def _not_judged(block: _Block, result: RunResult) -> None:
     if not result.not_judged:
         return
-    entries = sorted(result.not_judged, key=lambda entry: not entry.required)
+    # Checks that nobody asked for and that this version lacks fill one line, not six.
+    absent = [e for e in result.not_judged if not e.required and e.reason.startswith(NO_SUCH_CHECK)]
+    entries = [entry for entry in result.not_judged if entry not in absent]
+    entries.sort(key=lambda entry: not entry.required)
     block.line("")
     block.line("Not judged")
+    if absent:
+        names = ", ".join(any_value(entry.code, 80) for entry in absent)
+        block.text(f"{NO_SUCH_CHECK} as: {names}", "  - ")
     for entry in entries[:_MAX_LINES]:
         required = " (required)" if entry.required else ""
         block.text(f"{any_value(entry.code, 80)}{required}: {entry.reason}", "  - ")

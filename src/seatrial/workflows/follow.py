@@ -89,6 +89,7 @@ class Follower:
         self._events = [_EventTail(layout.supervisor_events), _EventTail(layout.guard_events)]
         self._last_shown = time.monotonic()
         self._orphaned_since: float | None = None
+        self._said: set[str] = set()
         self._plan = read_plan(layout)
 
     def follow(self, interrupted: Callable[[], None]) -> RunResult:
@@ -122,14 +123,19 @@ class Follower:
                 shown = True
         for events in self._events:
             for event in events.read():
-                message = event.data.get("message")
-                if message and event.event in ("run.state", "gate"):
-                    prefix = "gate: " if event.event == "gate" else ""
-                    self._view.remark(f"{prefix}{message}")
-                    shown = True
+                shown = self._remark(event) or shown
         if shown:
             self._last_shown = time.monotonic()
         return shown
+
+    def _remark(self, event: Event) -> bool:
+        """Pass on what supervisor, guard and gates say, each sentence once."""
+        message = event.data.get("message")
+        if not message or message in self._said or event.event not in ("run.state", "gate"):
+            return False
+        self._said.add(message)
+        self._view.remark(f"gate: {message}" if event.event == "gate" else str(message))
+        return True
 
     def _show_progress(self) -> None:
         if time.monotonic() - self._last_shown < _QUIET_S:

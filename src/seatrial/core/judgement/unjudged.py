@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Tuple
 
-from seatrial.core.finding import FAMILIES, NotJudged
+from seatrial.core.finding import FAMILIES, NO_SUCH_CHECK, NotJudged
 from seatrial.core.gates.project import metric_names
 from seatrial.core.judgement.case import Case
 from seatrial.core.trial import GateSpec
@@ -89,7 +89,7 @@ def _points_seen(case: Case, spec: GateSpec) -> int:
 def _checks(case: Case) -> Iterator[NotJudged]:
     asked = {_ALIASES.get(name, name) for name in case.require}
     for name, (family, reason) in _CHECKS.items():
-        yield NotJudged(name, family, f"this version makes no such check: {reason}", name in asked)
+        yield NotJudged(name, family, f"{NO_SUCH_CHECK}: {reason}", name in asked)
     for name in sorted(asked - set(_CHECKS)):
         if name != STEPS and not name.startswith("gate."):
             head = name.partition(".")[0]
