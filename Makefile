@@ -46,7 +46,8 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed-hf
 
 # A fresh state folder each time: no earlier run can lend its record, cache or ledger. The folder
-# stays, because the report is in it. The recipe ends with the exit code of the trial.
+# stays, because the report is in it. The recipe ends with the exit code of the trial; make shows it
+# (`Error 1`) and itself exits with 2 for every code but 0, as it always does.
 trial: $(VENV)/.installed-hf
 	$(call say,seatrial run $(TRIAL))
 	@rm -rf "$(dir $(TRIAL))out"; mkdir -p .seatrial; \
