@@ -50,7 +50,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 # (`Error 1`) and itself exits with 2 for every code but 0, as it always does.
 trial: $(VENV)/.installed-hf
 	$(call say,seatrial run $(TRIAL))
-	@rm -rf "$(dir $(TRIAL))out"; mkdir -p .seatrial; \
+	@rm -rf examples/legal-moves/out; mkdir -p .seatrial; \
 	state=$$(mktemp -d "$$PWD/.seatrial/trial.XXXXXX") || exit 4; \
 	PATH="$$PWD/$(BIN):$$PATH" SEATRIAL_DIR="$$state" $(BIN)/seatrial run "$(TRIAL)"; code=$$?; \
 	report=$$(find "$$state" -name report.html -print -quit); \

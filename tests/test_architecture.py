@@ -59,6 +59,7 @@ BLIND = re.compile(r"^(c?pickle|_pickle|dill|marshal|shelve|joblib)\.(loads?|ope
 # (file, rule) pairs that are right as they are; each says why.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("cli/bug_report.py", "write"): "the log of a fault of ours must not need the store to work",
+    ("readers/trial_model.py", "length"): "models of pydantic are declared where it is imported",
 }
 
 
@@ -267,7 +268,7 @@ def cycles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
     return sorted(rings)
 
 
-def violations(package: Path) -> list[str]:
+def violations(package: Path, exceptions: Iterable[tuple[str, str]] = ()) -> list[str]:
     """Everything in a package folder that breaks a rule, as ``file:line rule: what``."""
     files = sources(package)
     known = {source.name for source in files}
@@ -280,7 +281,7 @@ def violations(package: Path) -> list[str]:
         for source in files
         for check in CHECKS
         for line, rule, text in check(source, known)
-        if (source.path, rule) not in EXCEPTIONS
+        if (source.path, rule) not in exceptions
     ]
     return found + [f"cycle: {' <-> '.join(ring)}" for ring in cycles(graph)]
 
@@ -293,12 +294,14 @@ def repeated_names(files: Iterable[Path]) -> list[str]:
 
 
 def test_the_package_keeps_the_rules_of_its_architecture() -> None:
-    assert violations(PACKAGE) == []
+    assert violations(PACKAGE, EXCEPTIONS) == []
 
 
 def test_every_exception_is_still_needed() -> None:
-    for path, _rule in EXCEPTIONS:
-        assert (PACKAGE / path).is_file(), f"{path} is gone; take its exception out"
+    found = violations(PACKAGE)
+    for path, rule in EXCEPTIONS:
+        used = any(line.startswith(f"{path}:") and f" {rule}: " in line for line in found)
+        assert used, f"{path} keeps the rule {rule!r} now; take its exception out"
 
 
 def test_the_table_is_the_one_of_the_documentation() -> None:
