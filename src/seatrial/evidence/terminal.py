@@ -179,7 +179,7 @@ def _not_judged(block: _Block, result: RunResult) -> None:
     block.line("Not judged")
     if absent:
         names = ", ".join(any_value(entry.code, 80) for entry in absent)
-        block.text(f"{NO_SUCH_CHECK} as: {names}", "  - ")
+        block.text(f"checks that this version does not make: {names}", "  - ")
     for entry in entries[:_MAX_LINES]:
         required = " (required)" if entry.required else ""
         block.text(f"{any_value(entry.code, 80)}{required}: {entry.reason}", "  - ")
