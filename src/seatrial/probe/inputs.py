@@ -61,11 +61,13 @@ class InputWatch:
             if not session.busy:
                 enter(module)
 
-        def after(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        def after(module: Any, args: Any, kwargs: Any, output: Any = None) -> None:
+            # A call that raised comes here too, with its (absent) output in place of kwargs.
             if self._running == id(module):
                 self._running = None
                 session.busy -= 1
-                leave(module, args, kwargs, output)
+                if output is not None:
+                    leave(module, args, kwargs)
 
         self._handles = [
             modules.register_module_forward_pre_hook(before),
@@ -76,8 +78,11 @@ class InputWatch:
 
     def remove(self) -> None:
         """Take the hooks away; nothing more is counted."""
+        modules = self._torch.nn.modules.module
         for handle in self._handles:
             handle.remove()
+            # torch leaves this entry behind, and warns at each compiled call as long as it is there
+            getattr(modules, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
         self._handles = []
         if self._running is not None:
             self._running = None
@@ -104,9 +109,9 @@ class InputWatch:
         if module.training:
             self._uncertain.clear()
 
-    def _leave(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        if output is None or self._session.is_data_worker():
-            return  # the call raised; a data worker stays silent
+    def _leave(self, module: Any, args: Any, kwargs: Any) -> None:
+        if self._session.is_data_worker():
+            return
         fed = first_call(self._torch, args, kwargs)
         supervised = supervised_tokens(module, fed)
         if supervised is None:

@@ -61,7 +61,8 @@ def _parameters(module: Any, optimizer: Any) -> List[Any]:
 def _name(module: Any) -> str:
     """The class's name; FSDP2 makes a class of its own in front of the model's."""
     classes = [cls.__name__ for cls in type(module).__mro__]
-    return classes[1] if "FSDPModule" in classes and len(classes) > 1 else classes[0]
+    own = [name for name in classes[1:] if name != "FSDPModule"]
+    return own[0] if "FSDPModule" in classes and own else classes[0]
 
 
 def _wrappers(chain: List[Any], modules: List[Any]) -> List[str]:

@@ -99,6 +99,8 @@ class StepWatch:
         self._open.append(entry)
         if len(self._open) > 1:
             return None
+        if self._session.rounds.begins_round(key):
+            self._tally.last_loss = None  # an earlier round's says nothing about this one
         found_inf = getattr(optimizer, "found_inf", None)
         entry.skipped = found_inf is not None and bool(found_inf.item())
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)

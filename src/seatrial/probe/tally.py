@@ -52,8 +52,8 @@ class Tally:
     def loss(self) -> Optional[float]:
         """Sum of the roots with the scaler's factors taken out.
 
-        Without a backward pass since the last step (two optimizers that share one) it is the last
-        step's loss again.
+        Without a backward pass since the last step of this round (two optimizers that share one)
+        it is that step's loss again.
         """
         if not self.backwards:
             return self.last_loss
