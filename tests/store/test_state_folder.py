@@ -102,3 +102,17 @@ def test_a_read_only_place_is_refused_with_nothing_left(as_user: Path) -> None:
     assert "SEATRIAL_DIR" in caught.value.remedy
     as_user.chmod(0o700)
     assert os.listdir(as_user) == []
+
+
+def test_a_new_state_folder_is_its_owners_alone_and_an_old_one_is_left(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        fresh = StateFolder(str(tmp_path / "fresh"))
+        create_state_folder(fresh)
+        shared = tmp_path / "shared"
+        shared.mkdir(mode=0o755)
+        create_state_folder(StateFolder(str(shared)))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
+    assert shared.stat().st_mode & 0o777 == 0o755

@@ -13,7 +13,7 @@ from datetime import datetime
 from seatrial.core import strict_json
 from seatrial.core.errors import UsageError
 from seatrial.core.record_layout import RecordLayout
-from seatrial.store.atomic import create_exclusive, make_folder, sync_folder
+from seatrial.store.atomic import create_exclusive, make_folder, sync_folder, writing
 from seatrial.store.liveness import start_ticks
 
 NAME = ".seatrial"
@@ -63,11 +63,17 @@ def find_state_folder(cwd: str, env: Mapping[str, str]) -> StateFolder:
 def create_state_folder(state: StateFolder) -> None:
     """Create the folder if it is missing, with a ``.gitignore`` that keeps it out of commits.
 
+    A new one is its owner's alone, whatever the umask: outputs of a run are nobody else's business.
+
     Raises:
         UsageError: the place may not be written, or a file has the name.
         CouldNotJudgeError: the disk is full.
     """
+    is_new = not os.path.lexists(state.path)
     make_folder(state.runs)
+    if is_new:
+        with writing(state.path):
+            os.chmod(state.path, 0o700)
     if not os.path.lexists(os.path.join(state.path, ".gitignore")):
         create_exclusive(os.path.join(state.path, ".gitignore"), b"*\n")
 
