@@ -79,7 +79,9 @@ class Bench:
         path.write_text(textwrap.dedent(text), encoding="utf-8")
         return path
 
-    def environment(self, record: Path | None, env: dict[str, str], **bounds: Any) -> dict[str, str]:
+    def environment(
+        self, record: Path | None, env: dict[str, str], **bounds: Any
+    ) -> dict[str, str]:
         """The variables of a run with or without the probe."""
         result = {k: v for k, v in os.environ.items() if not k.startswith(("SEATRIAL_", "PYTHON"))}
         result |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,5 +1,6 @@
 """Where the probe attaches, where it stays silent, and that it leaves no trace in the script's things."""
 
+# ruff: noqa: E501 - lines of the scripts that are run
 from __future__ import annotations
 
 import json
@@ -12,7 +13,9 @@ import pytest
 
 
 def test_a_plain_interpreter_says_that_it_is_here_and_no_more(bench: Any) -> None:
-    done = bench.command([sys.executable, "-c", "import sys; print(*sorted(sys.modules))"]).healthy()
+    done = bench.command(
+        [sys.executable, "-c", "import sys; print(*sorted(sys.modules))"]
+    ).healthy()
     (entry,) = done.attached()
     assert (entry["role"], entry["torch"], entry["python"]) == (
         "interpreter", None, ".".join(map(str, sys.version_info[:3])),
@@ -25,7 +28,9 @@ def test_a_plain_interpreter_says_that_it_is_here_and_no_more(bench: Any) -> Non
 
 @pytest.mark.parametrize("flag", ["-S", "-I", "-E"])
 def test_an_interpreter_that_looks_at_no_path_is_left_alone(bench: Any, flag: str) -> None:
-    done = bench.command([sys.executable, flag, "-c", "import sys; print('seatrial' in sys.modules)"])
+    done = bench.command(
+        [sys.executable, flag, "-c", "import sys; print('seatrial' in sys.modules)"]
+    )
     assert (done.code, done.out, done.err) == (0, "False\n", "")
     assert done.attached() == []
 
@@ -106,7 +111,6 @@ if __name__ == "__main__":
         os.environ["RANK"] = "1"
         child(queue)
         print(json.dumps(told)); sys.exit()
-    importlib.reload(torch.optim)
     os.chdir("/"); os.environ["SEATRIAL_RECORD"] = "/nowhere"; os.environ["SEATRIAL_MAX_STEPS"] = "1"
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     for context in ("fork", "spawn"):
@@ -125,6 +129,8 @@ if __name__ == "__main__":
     import functools, gc
     told["hooks"] = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
     told["weights"] = [p.sum().item().hex() for p in model.parameters() if torch.manual_seed(0)]
+    importlib.reload(sys.modules["torch.optim.sgd"]); importlib.reload(sys.modules["torch.nn.utils.clip_grad"])
+    torch.nn.utils.clip_grad.clip_grad_norm_(model.parameters(), 1.0)
     print(json.dumps(told))
 """
 
@@ -196,7 +202,13 @@ def test_a_script_that_only_saves_is_no_rank_and_a_module_is_run_as_such(bench: 
     assert quiet.attached()[0]["torch"]
     loud = bench.command([sys.executable, "-m", "package", "train"]).healthy()
     assert loud.out == "['train'] __main__ package\n"
-    assert [event["event"] for event in loud.events()] == ["env", "save", "model", "step", "train.end"]
+    assert [event["event"] for event in loud.events()] == [
+        "env",
+        "save",
+        "model",
+        "step",
+        "train.end",
+    ]
     (model,) = loud.data("model")
     assert (model["name"], model["parameters"]) == (None, 2)
     assert Path(loud.data("save")[0]["path"]).name == "x.pt"

@@ -65,7 +65,12 @@ def test_a_secret_in_an_exception_an_argument_or_a_path_lands_nowhere(bench: Any
         1,
     )
     done = bench.run(
-        text, "secret", f"--password={secret}", "--token", "abc-orchard-99", env={"MY_API_KEY": secret}
+        text,
+        "secret",
+        f"--password={secret}",
+        "--token",
+        "abc-orchard-99",
+        env={"MY_API_KEY": secret},
     )
     assert done.code == 1
     assert secret in done.err  # the script's own output is its own affair
@@ -78,7 +83,9 @@ def test_a_secret_in_an_exception_an_argument_or_a_path_lands_nowhere(bench: Any
     assert "cannot log in with [secret" in done.end()["exception"]["message"]
 
 
-@pytest.mark.parametrize(("mode", "code", "reason"), [("exit", 3, "script_end"), ("hooked", 1, "exception")])
+@pytest.mark.parametrize(
+    ("mode", "code", "reason"), [("exit", 3, "script_end"), ("hooked", 1, "exception")]
+)
 def test_other_ends(bench: Any, mode: str, code: int, reason: str) -> None:
     done = bench.run(SCRIPT, mode)
     assert done.code == code

@@ -4,6 +4,7 @@ The runs are also looked at from the other side: what the probe says about them 
 scripts say about themselves.
 """
 
+# ruff: noqa: E501 - lines of the scripts that are run
 from __future__ import annotations
 
 import hashlib
@@ -160,7 +161,7 @@ def test_a_trainer_is_the_same_with_its_state_and_its_log(tmp_path: Path, bench_
     assert [s["loss_raw"] for s in steps] == pairs
     norms = [line["grad_norm"] for line in states[1]["log_history"] if "grad_norm" in line]
     assert [s["grad_norm"] for s in steps] == norms
-    assert [s["lr"][0] for s in steps][0] == states[1]["log_history"][0]["learning_rate"]
+    assert next(s["lr"][0] for s in steps) == states[1]["log_history"][0]["learning_rate"]
     assert {(s["tokens"], s["supervised_tokens"], s["micro_batches"]) for s in steps} == {
         (96, 8 * 8, 2)
     }

@@ -3,6 +3,7 @@
 One script, one process: each way to train is a stage with optimizers of its own, and so a segment.
 """
 
+# ruff: noqa: E501 - lines of the scripts that are run
 from __future__ import annotations
 
 import math

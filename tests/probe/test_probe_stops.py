@@ -1,5 +1,6 @@
 """Ending a run from inside: step cap, deadline, request; alone, in a Trainer, on two ranks."""
 
+# ruff: noqa: E501 - lines of the scripts that are run
 from __future__ import annotations
 
 import json
@@ -43,7 +44,11 @@ def test_the_cap_ends_a_plain_loop_cleanly(bench: Any) -> None:
     assert done.err == ""
     assert [s["step"] for s in done.data("step")] == [1, 2, 3, 4, 5]
     segment, process = done.data("train.end")
-    assert (segment["scope"], segment["reason"], segment["steps_done"]) == ("segment", "step_cap", 5)
+    assert (segment["scope"], segment["reason"], segment["steps_done"]) == (
+        "segment",
+        "step_cap",
+        5,
+    )
     assert (process["reason"], process["steps_done"]) == ("step_cap", 5)
     assert process["exception"] is None
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Dict, Optional, Sequence
+
+TYPE_CHECKING = False  # typing itself would cost every interpreter of the run milliseconds
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Sequence
 
 try:
     from _json import encode_basestring_ascii as _quoted

@@ -100,6 +100,7 @@ def install(
     """
     note = session.faults.guard("backward", note_roots)
     begins = session.faults.guard("backward.begin", before)
+    ends = session.faults.guard("backward.end", after)  # a StopTraining passes
 
     def make(original: Any) -> Any:
         def backward(
@@ -119,7 +120,7 @@ def install(
             finally:
                 session.in_backward -= 1
                 session.busy -= 1
-            after()
+            ends()
             return result
 
         return backward
@@ -139,6 +140,7 @@ def install_scaler(
         skipped: called with an optimizer whose step the scaler left out.
     """
     note = session.faults.guard("scaler", scales.note)
+    left_out = session.faults.guard("scaler", skipped)
 
     def make_scale(original: Any) -> Any:
         def scale(self: Any, outputs: Any) -> Any:
@@ -153,7 +155,7 @@ def install_scaler(
             before = session.steps_seen
             result = original(self, optimizer, *args, **kwargs)
             if session.steps_seen == before and getattr(self, "_enabled", True):
-                skipped(optimizer)
+                left_out(optimizer)
             return result
 
         return step

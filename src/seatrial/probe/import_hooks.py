@@ -9,9 +9,12 @@ reload, ``python -m``, ``find_spec``, resources and pickling see the ordinary lo
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Optional
 
-Installer = Callable[[Any], None]
+TYPE_CHECKING = False  # typing itself would cost every interpreter of the run milliseconds
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional
+
+    Installer = Callable[[Any], None]
 
 
 class AfterImport:

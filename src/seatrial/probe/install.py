@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, List
 
 from seatrial.probe.attach import Attachment
 from seatrial.probe.import_hooks import AfterImport
 from seatrial.probe.settings import Settings
+
+TYPE_CHECKING = False  # typing itself would cost every interpreter of the run milliseconds
+if TYPE_CHECKING:
+    from typing import Any, List
 
 _started: List[Any] = []
 

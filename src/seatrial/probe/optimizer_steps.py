@@ -64,10 +64,12 @@ class StepWatch:
 
     def install(self) -> None:
         """Register the hooks and note every optimizer that is made."""
+        # Only Exceptions are caught there: a StopTraining passes.
+        guard = self._session.faults.guard
         optimizer = sys.modules["torch.optim.optimizer"]  # torch.optim hides its own submodule
-        optimizer.register_optimizer_step_pre_hook(self.pre)
-        optimizer.register_optimizer_step_post_hook(self.post)
-        created = self._session.faults.guard("optimizer", self._created)
+        optimizer.register_optimizer_step_pre_hook(guard("step.before", self.pre))
+        optimizer.register_optimizer_step_post_hook(guard("step.after", self.post))
+        created = guard("optimizer", self._created)
 
         def make(original: Any) -> Any:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807

@@ -21,6 +21,7 @@ class SaveWatch:
         self._tally = tally
         self._depth = 0
         self._note_guarded = session.faults.guard("save", self._note)
+        self._may_speak = session.faults.guard("save.begin", session.may_speak, False)
 
     def install_torch(self) -> None:
         """Watch ``torch.save``."""
@@ -44,7 +45,7 @@ class SaveWatch:
     def _maker(self, kind: str, parts: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:
             def save(*args: Any, **kwargs: Any) -> Any:
-                if self._depth or not self._session.may_speak():
+                if self._depth or not self._may_speak():
                     return original(*args, **kwargs)
                 began = time.monotonic()
                 self._depth += 1

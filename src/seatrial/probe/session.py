@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from seatrial.core.redaction import Redactor, from_environment
 from seatrial.probe.attach import Attachment
@@ -52,7 +52,7 @@ class Session:
         self.steps_seen = 0
         self.ended = False
         self._is_fork = False
-        self._held: List[Dict[str, Any]] = []
+        self._held: List[Tuple[str, Dict[str, Any]]] = []
         self._redactor: Optional[Redactor] = None
         self.writer.on_open = self._opened
         self.env_summary: Callable[[], Dict[str, Any]] = dict
@@ -123,9 +123,12 @@ class Session:
         if not self.may_speak(stepping=name == "step"):
             return
         if name == "save" and not self.writer.is_open:
-            self._held = [*self._held[-_MAX_HELD:], data]
+            self._hold(name, data)
             return
         self.writer.write(name, data, plain)
+
+    def _hold(self, name: str, data: Dict[str, Any]) -> None:
+        self._held = [*self._held[1 - _MAX_HELD :], (name, data)]
 
     def _opened(self) -> None:
         """The first event is about to be written: this process is a rank."""
@@ -133,14 +136,15 @@ class Session:
         self.attachment.update(role="rank", argv=argv)
         summary = self.faults.guard("env", self.env_summary, {})()
         self.writer.write("env", summary)
-        for data in self._held:
-            self.writer.write("save", data)
+        for name, data in self._held:
+            self.writer.write(name, data)
         self._held = []
 
     def _report_fault(self, where: str, error: str, count: int) -> None:
         if self.writer.is_open:
             self.writer.write("probe.error", {"where": where, "error": error, "count": count})
         else:
+            self._hold("probe.error", {"where": where, "error": error, "count": count})
             text = self.redactor().text(f"{where}: {error}")
             self.attachment.update(error=text)
 

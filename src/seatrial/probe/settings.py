@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Tuple
+TYPE_CHECKING = False  # typing itself would cost every interpreter of the run milliseconds
+if TYPE_CHECKING:
+    from typing import Mapping, Optional, Tuple
 
 
 class Settings:
