@@ -223,3 +223,20 @@ def test_nothing_odd_breaks_the_fold() -> None:
     for curve in seen.curves:
         xs = [x for x, _y in curve.points]
         assert xs == sorted(set(xs)), curve.name
+
+
+def test_what_a_trainer_logs_of_the_steps_again_is_no_second_curve():
+    def event(seq, name, **data):
+        return Event(seq, "2026-01-01T00:00:00Z", float(seq), 1, 0, name, data)
+
+    logged = {"grad_norm": 1.5, "learning_rate": 0.1, "loss": 2.0}
+    steps = [
+        event(n, "step", step=n, segment=1, loss_raw=2.0, lr=[0.1], grad_norm=1.0) for n in (1, 2)
+    ]
+    both = observe([*steps, event(3, "eval", step=2, metrics=logged, source="log")])
+    names = [curve.name for curve in both.curves]
+    assert names.count("grad_norm") == 1
+    assert "learning_rate" not in names
+    assert "loss" in names
+    alone = observe([event(3, "eval", step=2, metrics=logged, source="log")])
+    assert {"grad_norm", "learning_rate", "loss"} <= {curve.name for curve in alone.curves}

@@ -17,6 +17,8 @@ UNITS = {
     "rss_bytes": "B",
     "device_bytes": "B",
 }
+# What a Trainer logs again of what the steps say themselves, by the name of the steps' own curve.
+LOGGED_AGAIN = {"grad_norm": "grad_norm", "learning_rate": "lr"}
 _Key = Tuple[str, Optional[int]]
 
 
@@ -65,7 +67,8 @@ class CurveFold:
         ]
         seen: Set[str] = set()
         for (name, rank), points in sorted(self._evaluated.items(), key=_order):
-            if name not in seen:
+            repeated = (LOGGED_AGAIN.get(name, ""), rank) in self._points
+            if name not in seen and not repeated:
                 seen.add(name)
                 curves.append(_curve(name, rank, points, ""))
         return tuple(curves)
