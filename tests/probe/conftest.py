@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Done:
     err: str
     record: Path
     told: dict[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
 
     def events(self, name: str | None = None, rank: int = 0) -> list[dict[str, Any]]:
         """The rank's events; every line must parse."""
@@ -143,9 +145,26 @@ class Bench:
         launch += ["--standalone", "--no-python", sys.executable]
         return self.command([*launch, script, *args], probe, **options)
 
-    def twins(self, run: Callable[..., Done], text: str, **options: Any) -> tuple[Done, Done]:
-        """The same script without and with the probe."""
-        return run(text, probe=False, **options), run(text, probe=True, **options)
+    def twins(self, run: str, text: str) -> tuple[Done, Done]:
+        """The same script without and with the probe, side by side in folders of their own.
+
+        Args:
+            run: ``run`` or ``torchrun``.
+            text: the script.
+        """
+
+        def one(probe: bool) -> Done:
+            folder = self.folder / ("probed" if probe else "bare")
+            folder.mkdir()
+            done: Done = getattr(Bench(folder), run)(text, probe=probe)
+            done.folder = folder
+            done.out = done.out.replace(str(folder), "<folder>")
+            done.err = done.err.replace(str(folder), "<folder>")
+            return done
+
+        with ThreadPoolExecutor(2) as pool:
+            bare, probed = pool.map(one, (False, True))
+        return bare, probed
 
 
 @pytest.fixture

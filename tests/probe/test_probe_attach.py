@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +144,12 @@ def test_nothing_of_ours_travels_into_what_the_script_makes(bench: Any) -> None:
         folder = folders[probe] = bench.folder / f"out{probe}"
         folder.mkdir()
     script = bench.write(TRACES)
-    bare = bench.command([sys.executable, script, "traces", folders[False]], probe=False)
-    done = bench.command([sys.executable, script, "traces", folders[True]]).healthy()
+    with ThreadPoolExecutor(2) as pool:
+        bare, done = pool.map(
+            lambda probe: bench.command([sys.executable, script, "traces", folders[probe]], probe),
+            (False, True),
+        )
+    done.healthy()
     assert bare.code == 0, bare.err
     for key in ("signatures", "names", "scripted", "hooks"):
         assert done.told[key] == bare.told[key], key

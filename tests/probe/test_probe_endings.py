@@ -118,7 +118,7 @@ def test_the_end_is_told_before_a_thread_that_will_not_leave(bench: Any) -> None
 
 def test_a_kill_loses_at_most_the_event_being_written(bench: Any) -> None:
     chance = random.Random(4)
-    for _ in range(3):
+    for _ in range(2):
         child, record = bench.start([sys.executable, bench.write(SCRIPT), "endless"])
         path = record / "run" / "events.rank0.jsonl"
         try:

@@ -83,7 +83,7 @@ def timeless(text: str) -> str:
 
 
 def test_a_plain_loop_is_the_same_also_when_compiled(bench: Any) -> None:
-    bare, probed = bench.twins(bench.run, PLAIN)
+    bare, probed = bench.twins("run", PLAIN)
     same(bare, probed)
     assert probed.err == bare.err
     assert probed.out == bare.out
@@ -134,20 +134,15 @@ print(json.dumps({"losses": losses, "luck": luck(), "weights": weights(model)}))
 
 
 @pytest.mark.hf
-def test_a_trainer_is_the_same_with_its_state_and_its_log(tmp_path: Path, bench_in: Any) -> None:
+def test_a_trainer_is_the_same_with_its_state_and_its_log(bench: Any) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
-    runs = []
-    for name in ("bare", "probed"):
-        (tmp_path / name).mkdir()
-        bench = bench_in(tmp_path / name)
-        runs.append((bench, bench.run(TRAINER, probe=name == "probed")))
-    (bench_b, bare), (bench_p, probed) = runs
+    bare, probed = bench.twins("run", TRAINER)
     same(bare, probed)
     assert timeless(probed.out) == timeless(bare.out)
     assert timeless(probed.err) == timeless(bare.err)
     states = [
-        json.loads((b.folder / "out/checkpoint-6/trainer_state.json").read_text())
-        for b in (bench_b, bench_p)
+        json.loads((done.folder / "out/checkpoint-6/trainer_state.json").read_text())
+        for done in (bare, probed)
     ]
     for state in states:
         for line in state["log_history"]:
@@ -175,7 +170,7 @@ def test_a_trainer_is_the_same_with_its_state_and_its_log(tmp_path: Path, bench_
     assert [Path(s["path"]).parent.name for s in weights_saved] == ["checkpoint-3", "checkpoint-6"]
     assert_digests(weights_saved[-1])
     folders = [s["path"] for s in probed.data("save") if s["kind"] == "trainer"]
-    assert folders == [str(bench_p.folder / f"out/checkpoint-{n}") for n in (3, 6)]
+    assert folders == [str(probed.folder / f"out/checkpoint-{n}") for n in (3, 6)]
     segment, process = probed.data("train.end")
     assert (segment["reason"], segment["steps_done"], segment["steps_planned"]) == (
         "completed", 6, 6,
@@ -225,7 +220,7 @@ print(json.dumps({"losses": history, "luck": luck(), "weights": weights(trainer.
 def test_trl_with_lora_is_the_same(bench: Any) -> None:
     pytest.importorskip("trl", reason="trl is not installed")
     pytest.importorskip("peft", reason="peft is not installed")
-    bare, probed = bench.twins(bench.run, SFT)
+    bare, probed = bench.twins("run", SFT)
     same(bare, probed)
     assert timeless(probed.out) == timeless(bare.out)
     assert timeless(probed.err) == timeless(bare.err)
@@ -285,7 +280,7 @@ if rank == 0:
 
 
 def test_two_ranks_are_the_same(bench: Any) -> None:
-    bare, probed = bench.twins(bench.torchrun, DDP)
+    bare, probed = bench.twins("torchrun", DDP)
     same(bare, probed)
     for rank in (0, 1):
         probed.healthy(rank)
