@@ -134,11 +134,18 @@ def test_each_train_call_says_why_it_ended_and_the_cap_lets_the_script_go_on(ben
 
 
 SHARDED = """
-import os, sys, torch, torch.distributed as dist
+import json, os, sys, torch, torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 dist.init_process_group("gloo")
 torch.manual_seed(1)
+older = FullyShardedDataParallel(nn.Sequential(nn.Linear(8, 4)), device_id=torch.device("cpu"))
+opt = torch.optim.SGD(older.parameters(), lr=0.1)
+older(torch.randn(4, 8)).sum().backward()
+held = torch.stack([p.grad.norm() for p in older.parameters()]).norm().item()
+older.clip_grad_norm_(1e-3)
+opt.step()
+with open(f"held{dist.get_rank()}.json", "w") as file: json.dump(held, file)
 model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
 mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
 for layer in (model[0], model[2]): fully_shard(layer, mesh=mesh)
@@ -160,7 +167,14 @@ def test_sharded_ranks_stop_at_the_same_step(bench: Any) -> None:
         assert [s["step"] for s in done.data("step", rank)] == [1, 2, 3, 4]
         assert all(s["grad_norm"] > 0 for s in done.data("step", rank))
         assert done.end(rank)["reason"] == "step_cap"
-        (model,) = done.data("model", rank)
+        older, model = done.data("model", rank)
+        assert (older["name"], older["fsdp"], older["wrappers"]) == (
+            "Sequential",
+            "fsdp1",
+            ["FSDP1"],
+        )
+        held = json.loads((bench.folder / f"held{rank}.json").read_text())  # before clipping
+        assert done.data("step", rank)[0]["grad_norm"] == pytest.approx(held, rel=1e-5)
         assert (model["name"], model["fsdp"]) == ("Sequential", "fsdp2")
         assert model["wrappers"] == ["FSDP2"]
         assert model["parameters"] == 8 * 8 + 8 + 8 * 2 + 2

@@ -67,8 +67,8 @@ class StepWatch:
         # Only Exceptions are caught there: a StopTraining passes.
         guard = self._session.faults.guard
         optimizer = sys.modules["torch.optim.optimizer"]  # torch.optim hides its own submodule
-        optimizer.register_optimizer_step_pre_hook(guard("step.before", self.pre))
-        optimizer.register_optimizer_step_post_hook(guard("step.after", self.post))
+        optimizer.register_optimizer_step_pre_hook(self._eager(guard("step.before", self.pre)))
+        optimizer.register_optimizer_step_post_hook(self._eager(guard("step.after", self.post)))
         created = guard("optimizer", self._created)
 
         def make(original: Any) -> Any:
@@ -79,6 +79,19 @@ class StepWatch:
             return __init__
 
         wrap([self._torch.optim.Optimizer], "__init__", make)
+
+    def _eager(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """The hook, absent while a step is being compiled.
+
+        Traced, it would cut the graph and make torch warn. A step that the script compiled is not
+        seen: nothing may be put into a graph of the user's.
+        """
+        torch = self._torch
+
+        def call(optimizer: Any, args: Any, kwargs: Any) -> Any:
+            return None if torch.compiler.is_compiling() else hook(optimizer, args, kwargs)
+
+        return call
 
     def _created(self, optimizer: Any) -> None:
         self._alive.add(optimizer)
