@@ -7,7 +7,7 @@ imported, also where it is not installed.
 from __future__ import annotations
 
 import sys
-from typing import Mapping, Optional
+from typing import Any, Mapping, Optional
 
 
 def emit(metrics: Mapping[str, float], step: Optional[int] = None) -> None:
@@ -21,7 +21,12 @@ def emit(metrics: Mapping[str, float], step: Optional[int] = None) -> None:
     session = module.current() if module is not None else None
     if session is None:
         return
-    session.faults.guard("emit", session.write)(
+    # A value that is no number is noted, not raised: outside a run it would not raise either.
+    session.faults.guard("emit", _write)(session, metrics, step)
+
+
+def _write(session: Any, metrics: Mapping[str, float], step: Optional[int]) -> None:
+    session.write(
         "eval",
         {
             "step": session.rounds.step if step is None else int(step),

@@ -61,7 +61,7 @@ def test_a_secret_in_an_exception_an_argument_or_a_path_lands_nowhere(bench: Any
     text = SCRIPT.replace(
         "train()\n",
         "train()\ntorch.save({'a': torch.ones(1)}, 'state-' + os.environ['MY_API_KEY'] + '.pt')\n"
-        "from seatrial.emit import emit\nemit({'x/' + os.environ['MY_API_KEY']: 1.0})\n",
+        "from seatrial.emit import emit\nemit({'x/' + os.environ['MY_API_KEY']: 1.0}); emit({'odd': 'text'})\n",
         1,
     )
     done = bench.run(
@@ -76,6 +76,7 @@ def test_a_secret_in_an_exception_an_argument_or_a_path_lands_nowhere(bench: Any
     assert secret in done.err  # the script's own output is its own affair
     assert len(done.data("save")) == 1
     assert len(done.data("eval")) == 1
+    assert [error["where"] for error in done.data("probe.error")] == ["emit"]
     for path in done.record.rglob("*"):
         if path.is_file():
             assert secret not in path.read_text()
