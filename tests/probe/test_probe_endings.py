@@ -61,7 +61,8 @@ def test_a_secret_in_an_exception_an_argument_or_a_path_lands_nowhere(bench: Any
     text = SCRIPT.replace(
         "train()\n",
         "train()\ntorch.save({'a': torch.ones(1)}, 'state-' + os.environ['MY_API_KEY'] + '.pt')\n"
-        "from seatrial.emit import emit\nemit({'x/' + os.environ['MY_API_KEY']: 1.0}); emit({'odd': 'text'})\n",
+        "from seatrial.emit import emit\nemit({'x/' + os.environ['MY_API_KEY']: 1.0})\n"
+        "emit({'odd': 'text'})\n",
         1,
     )
     done = bench.run(
