@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from seatrial.cli.output import command_object, print_json, print_text
+from seatrial.cli.output import command_object, current_folder, print_json, print_text
 from seatrial.core.authorization import Authorization
 from seatrial.core.errors import UsageError
 
@@ -14,7 +14,7 @@ def authorize_command(options: argparse.Namespace) -> int:
     """Give, list or revoke authorizations."""
     from seatrial.workflows import authorize as workflow
 
-    cwd = os.getcwd()
+    cwd = current_folder()
     if options.list:
         listed = workflow.list_authorizations(cwd, dict(os.environ))
         if options.json:

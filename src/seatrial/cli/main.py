@@ -14,6 +14,7 @@ from seatrial.core.verdict import EXIT_INTERRUPTED, EXIT_OUR_BUG
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (contract: 0, 1, 2, 3, 4, 130)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
@@ -29,6 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         message, remedy = write_bug_report(error, arguments)
         return _report(arguments, EXIT_OUR_BUG, message, remedy)
+
+
+def _open_closed_streams() -> None:
+    """A shell may start us with stdout or stderr closed; what we say then goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
 
 
 def _report(arguments: Sequence[str], exit_code: int, message: str, remedy: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from seatrial.cli.parser import COMMANDS
 from seatrial.core import strict_json
+from seatrial.core.errors import UsageError
 from seatrial.core.verdict import EXIT_PASS, EXIT_USAGE
 
 
@@ -19,6 +20,21 @@ def say(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
+
+
+def current_folder() -> str:
+    """The working directory.
+
+    Raises:
+        UsageError: it was removed while this terminal stood in it.
+    """
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise UsageError(
+            f"the working directory of this terminal is gone ({error.strerror})",
+            remedy="cd to a folder that is there",
+        ) from error
 
 
 def print_json(value: Any) -> None:

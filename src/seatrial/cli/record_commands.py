@@ -6,13 +6,13 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 
-from seatrial.cli.output import command_object, print_json, print_text, say
+from seatrial.cli.output import command_object, current_folder, print_json, print_text, say
 from seatrial.core.record_layout import RecordLayout
 from seatrial.store.state_folder import StateFolder, find_state_folder
 
 
 def _state() -> StateFolder:
-    return find_state_folder(os.getcwd(), os.environ)
+    return find_state_folder(current_folder(), os.environ)
 
 
 def _record(options: argparse.Namespace) -> RecordLayout:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from seatrial.cli.interrupts import Interrupts
-from seatrial.cli.output import print_json, say
+from seatrial.cli.output import current_folder, print_json, say
 from seatrial.core.errors import UsageError
 
 
@@ -29,7 +29,7 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
         flags=BoundFlags(max_steps=options.max_steps, wall=options.wall, memory=options.memory),
         out=options.out,
     )
-    prepared = prepare(request, os.getcwd(), dict(os.environ))
+    prepared = prepare(request, current_folder(), dict(os.environ))
     say(bounds_block(prepared.plan))
     interrupts.check_before_launch()
     launched = launch(prepared)
