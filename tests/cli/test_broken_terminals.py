@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,3 +64,37 @@ def test_ctrl_c_at_any_moment_leaves_no_traceback_and_nothing_running(
     if runs.is_dir() and any(runs.iterdir()):
         assert place.left_running() == []
     assert os.path.exists(place.folder)
+
+
+@pytest.mark.parametrize("target", [".seatrial", "record"])
+def test_a_record_that_the_script_removes_is_lost_and_nothing_is_left(
+    place: Any, wait_until: Any, target: str
+) -> None:
+    path = "os.environ['SEATRIAL_RECORD']" if target == "record" else "'.seatrial'"
+    place.write("remove.py", f"import os, shutil, time\nshutil.rmtree({path})\ntime.sleep(60)\n")
+    answer = place.run(sys.executable, "remove.py")
+    assert (answer.code, answer.result["outcome"]) == (3, "lost"), answer.err
+    assert "removed" in answer.err
+    if target == "record":
+        assert place.seatrial("list").code == 0
+    wait_until(lambda: not _running(str(place.folder)), 15)
+
+
+def _running(folder: str) -> list[str]:
+    """Processes that stand in a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if os.readlink(entry) == folder:
+                found.append(entry.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_file_in_the_place_of_the_state_folder_is_named(place: Any) -> None:
+    place.write(".seatrial", "not a folder")
+    place.write("quick.py", "print(1)\n")
+    answer = place.seatrial("run", "--", sys.executable, "quick.py")
+    assert answer.code == 2
+    assert "in the way" in answer.err

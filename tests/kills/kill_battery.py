@@ -115,6 +115,15 @@ def _wait_until_over(run: FakeRun, supervisor: Process | None, within_s: float) 
     return left
 
 
+def _wait_for_the_supervisor(run: FakeRun, within_s: float) -> None:
+    """A supervisor that outlives its guard writes the end; it claims first, if it is there."""
+    end = time.monotonic() + within_s
+    while run.ended is None and time.monotonic() < end:
+        if not os.path.exists(run.layout.claim) and time.monotonic() > end - within_s + 2.0:
+            return
+        time.sleep(0.05)
+
+
 def _read_everything(run: FakeRun) -> None:
     """Every file of the record is what it should be; only a last line may be unfinished."""
     for path in Path(run.record).rglob("*"):
@@ -164,6 +173,8 @@ def strike_once(kill: Kill) -> str:
     if kill.target == "guard" and victim is not None and run.started:
         supervisor = read_process(run.started["supervisor_pid"])
     within = END_WITHIN_S if kill.target == "supervisor" else END_WITHIN_S + 5.0
+    if kill.target == "guard":
+        _wait_for_the_supervisor(run, within)  # killed before its child was known to us
     left = _wait_until_over(run, supervisor, within)
     took = time.monotonic() - struck
     problem = ""

@@ -38,6 +38,9 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
     result = follow(launched.layout, TerminalView(output_to_stderr=options.json), interrupts.act)
     if options.json:
         print_json(result.to_json())
+    if not os.path.isdir(launched.layout.folder):
+        say(f"seatrial: {result.conclusion}")
+        return result.exit_code
     say_verdict(launched.layout.folder, to_stderr=options.json)
     return result.exit_code
 
@@ -64,6 +67,7 @@ def say_verdict(record: str, *, to_stderr: bool) -> None:
     layout = RecordLayout(record)
     result = read_result(layout)
     if result is None:
+        say("seatrial: there is no report: the record is gone")
         return
     closing = read_closing(layout) or {}
     target = sys.stderr if to_stderr else sys.stdout

@@ -69,6 +69,11 @@ def create_state_folder(state: StateFolder) -> None:
         UsageError: the place may not be written, or a file has the name.
         CouldNotJudgeError: the disk is full.
     """
+    if os.path.lexists(state.path) and not os.path.isdir(state.path):
+        raise UsageError(
+            f"{state.path} is in the way: it is there and is no folder",
+            remedy=f"move it away, or name another place: export {VARIABLE}=...",
+        )
     is_new = not os.path.lexists(state.path)
     make_folder(state.runs)
     if is_new:

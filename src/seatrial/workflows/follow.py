@@ -13,6 +13,8 @@ from seatrial.core.launch import Heartbeat
 from seatrial.core.record_layout import RecordLayout
 from seatrial.core.run_result import RunResult
 from seatrial.core.units import format_duration, format_size
+from seatrial.core.verdict import EXIT_COULD_NOT_JUDGE
+from seatrial.process import pid_alive
 from seatrial.readers.record import read_heartbeat, read_plan, read_result
 from seatrial.store.record_state import keepers_alive
 from seatrial.workflows.finalize import finalize
@@ -90,6 +92,7 @@ class Follower:
         self._last_shown = time.monotonic()
         self._orphaned_since: float | None = None
         self._said: set[str] = set()
+        self._heartbeat: Heartbeat | None = None
         self._plan = read_plan(layout)
 
     def follow(self, interrupted: Callable[[], None]) -> RunResult:
@@ -103,6 +106,8 @@ class Follower:
         """
         while True:
             interrupted()
+            if not os.path.isdir(self._layout.folder):
+                return self._without_record()
             shown = self._show()
             result = read_result(self._layout)
             if result is not None:
@@ -113,6 +118,27 @@ class Follower:
             if not shown:
                 self._show_progress()
                 time.sleep(_POLL_S)
+
+    def _without_record(self) -> RunResult:
+        """Somebody removed the record: the supervisor ends the run, and nobody can say how it was.
+
+        Nothing is written: the folder is not made again.
+        """
+        last = self._heartbeat
+        end = time.monotonic() + _ORPHANED_S
+        while last is not None and time.monotonic() < end:
+            if not pid_alive(last.supervisor_pid, last.supervisor_start_ticks):
+                break
+            time.sleep(_POLL_S)
+        folder = self._layout.folder
+        return RunResult(
+            exit_code=EXIT_COULD_NOT_JUDGE,
+            outcome="lost",
+            conclusion=f"The record {folder} was removed while the run went on, so the run was "
+            "ended and cannot be judged.",
+            run_id=self._plan.run_id,
+            record=folder,
+        )
 
     def _show(self) -> bool:
         shown = False
@@ -138,10 +164,10 @@ class Follower:
         return True
 
     def _show_progress(self) -> None:
+        heartbeat = self._heartbeat = read_heartbeat(self._layout) or self._heartbeat
         if time.monotonic() - self._last_shown < _QUIET_S:
             return
         self._last_shown = time.monotonic()
-        heartbeat = read_heartbeat(self._layout)
         if heartbeat is not None:
             self._view.remark(progress_text(heartbeat))
 
