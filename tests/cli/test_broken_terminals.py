@@ -82,14 +82,15 @@ def test_a_record_that_the_script_removes_is_lost_and_nothing_is_left(
 
 def _running(folder: str) -> list[str]:
     """Processes that stand in a folder."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cwd"):
-        try:
-            if os.readlink(entry) == folder:
-                found.append(entry.parent.name)
-        except OSError:
-            continue
-    return found
+    entries = Path("/proc").glob("[0-9]*/cwd")
+    return [entry.parent.name for entry in entries if _target(entry) == folder]
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
 
 
 def test_a_file_in_the_place_of_the_state_folder_is_named(place: Any) -> None:
