@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+
+from seatrial.schemas import load_schema
 
 pytest.importorskip("torch", reason="real runs need torch")
 pytestmark = pytest.mark.torch
@@ -56,6 +59,10 @@ def test_killing_the_view_changes_nothing_and_another_may_watch(
     assert status["state"] in ("running", "finalizing", "ended")
     watched = place.seatrial("watch", "--json")
     lines = [json.loads(line) for line in watched.out.splitlines()]
+    for line in lines:
+        jsonschema.validate(line, load_schema("watch"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**lines[-1], "kind": "output"}, load_schema("watch"))
     result = lines[-1]["result"]
     assert (watched.code, result["outcome"], result["steps"]["done"]) == (0, "completed", 40)
     shown = "".join(line["text"] for line in lines if line["kind"] == "output")

@@ -6,15 +6,15 @@ import json
 from importlib import resources
 from typing import Any
 
-SCHEMAS = ("run", "command", "plan", "event", "trial")
+SCHEMAS = ("run", "command", "watch", "plan", "event", "trial")
 
 
 def load_schema(name: str) -> dict[str, Any]:
     """The schema of that name.
 
     ``run`` is what ``seatrial run --json`` prints, ``command`` what every other command prints,
-    ``plan`` the ``plan.json`` of a record, ``event`` one line of an event file, ``trial`` a
-    ``trial.toml``.
+    ``watch`` one line of ``seatrial watch --json``, ``plan`` the ``plan.json`` of a record,
+    ``event`` one line of an event file, ``trial`` a ``trial.toml``.
 
     Raises:
         KeyError: there is no schema of that name.
