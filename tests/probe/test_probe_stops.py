@@ -123,6 +123,7 @@ def test_each_train_call_says_why_it_ended_and_the_cap_lets_the_script_go_on(ben
         ("exhausted", 20, 2),
         ("step_cap", 20, 5),
     ]
+    assert [(e["best"] or {}).get("metric") for e in segments[:3]] == [None, "eval_loss", None]
     assert segments[4]["reason"] == "step_cap"  # each later train() is stopped after one step
     assert segments[4]["steps_done"] == 1
     firsts = [s for s in done.data("step") if "steps_planned" in s]

@@ -104,10 +104,10 @@ class TrainerWatch:
         )
         self._tally.finished()
 
-    def train_end(self, _args: Any, state: Any, control: Any, _kwargs: Any) -> None:
+    def train_end(self, args: Any, state: Any, control: Any, _kwargs: Any) -> None:
         """The ``train()`` call is over; say why."""
         session = self._session
-        session.end_segment(self._reason(state, control), self._planned, _best(state))
+        session.end_segment(self._reason(state, control), self._planned, _best(args, state))
         session.rounds.end_trainer()
 
     def _reason(self, state: Any, control: Any) -> str:
@@ -140,14 +140,14 @@ class TrainerWatch:
             )
 
 
-def _best(state: Any) -> Optional[Dict[str, Any]]:
+def _best(args: Any, state: Any) -> Optional[Dict[str, Any]]:
     """The best checkpoint as the Trainer recorded it."""
     path = getattr(state, "best_model_checkpoint", None)
     value = getattr(state, "best_metric", None)
     if path is None and value is None:
         return None
     return {
-        "metric": None,
+        "metric": getattr(args, "metric_for_best_model", None),
         "value": value,
         "step": getattr(state, "best_global_step", None),
         "path": None if path is None else os.path.abspath(path),
