@@ -57,7 +57,8 @@ def _streamed(redactor: Redactor, data: bytes, sizes: Iterable[int]) -> bytes:
 def test_names_that_hold_secrets_are_told_from_those_that_do_not() -> None:
     secret = (
         "HF_TOKEN WANDB_API_KEY AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID DB_PASSWORD"
-        " hubToken MYSECRET GITHUB_PAT SENTRY_DSN HFTOKEN API_KEYS token api-key COOKIE PRIVATE_KEY CREDENTIALS"
+        " hubToken MYSECRET"
+        " GITHUB_PAT SENTRY_DSN HFTOKEN API_KEYS token api-key COOKIE PRIVATE_KEY CREDENTIALS"
     )
     harmless = (
         "KEYBOARD TOKENIZERS_PARALLELISM XAUTHORITY SSH_AUTH_SOCK max_tokens num_tokens eos_token"
