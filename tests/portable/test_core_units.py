@@ -59,7 +59,8 @@ def test_durations_and_sizes_for_people() -> None:
     for seconds, text in durations.items():
         assert format_duration(seconds) == text, seconds
     assert format_duration(7200) == "2h"
-    assert format_duration(0.04) == "0.0s"
+    assert format_duration(0.04) == "0.04s"
+    assert format_duration(0.00001) == "under 0.0001s"
     sizes = {0: "0 B", 512: "512 B", 1536: "1.5 KiB", 2**20: "1 MiB", 3 * 2**30: "3 GiB"}
     for size, text in sizes.items():
         assert format_size(size) == text, size

@@ -150,3 +150,32 @@ def test_a_message_is_cut_to_one_line() -> None:
     assert first_line("\n  a \nb") == "a"
     assert first_line("") == ""
     assert first_line("x" * 400) == "x" * 297 + "..."
+
+
+def test_the_rank_that_crashed_is_named_before_those_that_lost_it() -> None:
+    lost = {
+        "type": "RuntimeError",
+        "message": "[pair.cc:553] Connection closed by peer",
+    }
+    broke = {"type": "ValueError", "message": "rank one broke", "file": "/x.py", "line": 8}
+    ends = [
+        Event(rank, "", float(rank), 7, rank, "train.end", {"scope": "process", "exception": given})
+        for rank, given in enumerate((lost, broke))
+    ]
+    ended = Ended("natural", "", 1.0, exit_code=1)
+    crash = crash_of(case_of(PLAN, None, ended, observe(ends), (), (), "", None))
+    assert crash is not None and (crash.rank, crash.short_type) == (1, "ValueError")
+    alone = crash_of(case_of(PLAN, None, ended, observe(ends[:1]), (), (), "", None))
+    assert alone is not None and alone.peer_gone and alone.rank == 0
+    printed = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/x.py", line 8, in <module>\n'
+        "[rank1]: ValueError: rank one broke\n"
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/x.py", line 7, in <module>\n'
+        "[rank0]: RuntimeError: Connection reset by peer\n"
+    )
+    seen = parse_traceback(printed)
+    assert seen is not None and (seen.rank, seen.line) == (1, 8)
+    killed = crash_of(case_of(PLAN, None, ended, observe(ends[:1]), (), (), printed, None))
+    assert killed is not None and killed.short_type == "ValueError"

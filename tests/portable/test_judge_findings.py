@@ -11,6 +11,7 @@ from seatrial.core.event import Event
 from seatrial.core.finding import NotJudged
 from seatrial.core.gates.settings import settings_for
 from seatrial.core.judge import judge
+from seatrial.core.judgement.trips import capitalised
 from seatrial.core.launch import END_REASONS, Ended, Started
 from seatrial.core.observation import observe
 from seatrial.core.plan import Plan
@@ -147,7 +148,7 @@ def test_what_came_first_is_the_cause() -> None:
     unknown = judged(rank_events(0, 5), Trip("gate.new", WARN, "of a later version", ""))
     assert (unknown.findings[0].family, unknown.findings[0].message) == (
         "bounds",
-        "Gate.new tripped.",
+        "gate.new tripped.",
     )
 
 
@@ -301,3 +302,11 @@ def test_no_record_however_odd_breaks_the_judgement() -> None:
         assert not errors or result.exit_code in (1, 130)
         assert result.exit_code != 0 or result.done > 0
         strict_json.dumps(result.to_json())
+
+
+def test_the_name_of_a_metric_is_not_changed_at_the_head_of_a_sentence() -> None:
+    assert capitalised("safety/refusal_rate is 0.95 at step 1") == (
+        "safety/refusal_rate is 0.95 at step 1"
+    )
+    assert capitalised("grad_norm is 3") == "grad_norm is 3"
+    assert capitalised("the raw loss is nan") == "The raw loss is nan"

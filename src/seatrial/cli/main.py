@@ -1,30 +1,51 @@
-"""Entry of the command line, and the one place that maps errors to exit codes."""
+"""Entry of the command line, and the one place that maps errors to exit codes.
+
+Our own modules are imported inside ``main``: a Ctrl-C that comes while they load is answered, too.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
-from seatrial.cli.parser import build_parser, split_command
-from seatrial.core.errors import SeatrialError, UsageError
-from seatrial.core.verdict import EXIT_INTERRUPTED, EXIT_OUR_BUG
+TYPE_CHECKING = False  # typing itself would be one more import before ``main``
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (contract: 0, 1, 2, 3, 4, 130)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _open_closed_streams()
+    try:
+        _prepare_streams()
+        return _answer(arguments)
+    except KeyboardInterrupt:
+        _ignore_interrupts()
+        from seatrial.core.verdict import EXIT_INTERRUPTED
+
+        return _report(arguments, EXIT_INTERRUPTED, "interrupted; nothing was started", "")
+
+
+def _answer(arguments: list[str]) -> int:
+    from seatrial.cli.output import discard_stdout
+    from seatrial.core.errors import SeatrialError
+    from seatrial.core.verdict import EXIT_COULD_NOT_JUDGE, EXIT_OUR_BUG
+
     try:
         return _dispatch(arguments)
-    except KeyboardInterrupt:
-        return _report(arguments, EXIT_INTERRUPTED, "interrupted; nothing was started", "")
     except BrokenPipeError:
         # The reader of our output left (`seatrial list | head`): not an error worth a message.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         return 0
     except SeatrialError as error:
         return _report(arguments, error.exit_code, error.message, error.remedy)
+    except MemoryError:
+        return _report(
+            arguments,
+            EXIT_COULD_NOT_JUDGE,
+            "there is not enough memory for seatrial itself",
+            "raise the limit of this shell (ulimit -v unlimited), or end other programs",
+        )
     except Exception as error:  # noqa: BLE001 - the one place that turns our bugs into exit 4
         from seatrial.cli.bug_report import write_bug_report
 
@@ -32,11 +53,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(arguments, EXIT_OUR_BUG, message, remedy)
 
 
-def _open_closed_streams() -> None:
-    """A shell may start us with stdout or stderr closed; what we say then goes nowhere."""
+def _prepare_streams() -> None:
+    """Make stdout and stderr take whatever we say.
+
+    A shell may start us with one of them closed; what we say then goes nowhere. A name that their
+    encoding does not know is written with escapes.
+    """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _ignore_interrupts() -> None:
+    """The answer to the first Ctrl-C is not cut short by a second one."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _report(arguments: Sequence[str], exit_code: int, message: str, remedy: str) -> int:
@@ -47,6 +82,9 @@ def _report(arguments: Sequence[str], exit_code: int, message: str, remedy: str)
 
 
 def _dispatch(arguments: list[str]) -> int:
+    from seatrial.cli.parser import build_parser, split_command
+    from seatrial.core.errors import UsageError
+
     own, command = split_command(arguments)
     options = build_parser().parse_args(own)
     name = options.command

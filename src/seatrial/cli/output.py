@@ -9,7 +9,7 @@ from typing import Any
 
 from seatrial.cli.parser import COMMANDS
 from seatrial.core import strict_json
-from seatrial.core.errors import UsageError
+from seatrial.core.errors import CouldNotJudgeError, UsageError
 from seatrial.core.verdict import EXIT_PASS, EXIT_USAGE
 
 
@@ -38,15 +38,45 @@ def current_folder() -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on stdout, nothing else there."""
-    sys.stdout.write(strict_json.dumps(value, indent=2) + "\n")
-    sys.stdout.flush()
+    """One JSON object on stdout, nothing else there; see ``print_text``."""
+    print_text(strict_json.dumps(value, indent=2))
 
 
 def print_text(text: str) -> None:
-    """The answer of a command that was not asked for JSON."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """The answer of a command.
+
+    Raises:
+        BrokenPipeError: its reader left.
+        CouldNotJudgeError: stdout takes nothing, for example because its disk is full.
+    """
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_stdout()
+        raise CouldNotJudgeError(
+            f"the answer could not be written to stdout: {error.strerror or error}",
+            remedy="let stdout go to a terminal, a pipe or a disk with space",
+        ) from error
+
+
+def discard_stdout() -> None:
+    """Let what is still to be written, at the latest when Python ends, go nowhere."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+def print_run(value: Any) -> None:
+    """The object of a run. Whether somebody could read it changes nothing about the run."""
+    try:
+        print_json(value)
+    except BrokenPipeError:
+        discard_stdout()
+    except CouldNotJudgeError as error:
+        say(f"seatrial: {error.message}")
 
 
 def command_object(

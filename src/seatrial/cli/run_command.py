@@ -7,7 +7,7 @@ import os
 import sys
 
 from seatrial.cli.interrupts import Interrupts
-from seatrial.cli.output import current_folder, print_json, say
+from seatrial.cli.output import current_folder, print_run, say
 from seatrial.core.errors import UsageError
 
 
@@ -37,7 +37,7 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
     say(f"seatrial: run {launched.run_id}, record {launched.layout.folder}")
     result = follow(launched.layout, TerminalView(output_to_stderr=options.json), interrupts.act)
     if options.json:
-        print_json(result.to_json())
+        print_run(result.to_json())
     if not os.path.isdir(launched.layout.folder):
         say(f"seatrial: {result.conclusion}")
         return result.exit_code

@@ -115,17 +115,18 @@ def _reference(result: RunResult) -> str:
     return shlex.quote(result.run_id if usual else result.record)
 
 
-def next_command(result: RunResult) -> str:
+def next_command(result: RunResult, *, has_stderr: bool = True) -> str:
     """The command to type next.
 
     Args:
         result: the judged run.
+        has_stderr: whether there is anything to read in ``run/stderr.log``.
     """
     run_id = _reference(result)
     for finding in result.findings:
         if finding.remedy.startswith(("python -m pip install ", "kill -9 ")):
             return finding.remedy
-    if result.outcome in ("failed", "never_started", "oom") and result.record:
+    if has_stderr and result.outcome in ("failed", "never_started", "oom") and result.record:
         return f"tail -n 40 {shlex.quote(result.record + '/run/stderr.log')}"
     if result.outcome in ("lost", "interrupted"):
         return f"seatrial status {run_id}"

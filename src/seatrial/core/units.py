@@ -18,9 +18,9 @@ _BYTES = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
-_MONEY = re.compile(r"(\d+(?:\.\d{1,6})?)\s+([A-Z]{3})")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", re.ASCII)
+_MONEY = re.compile(r"(\d+(?:\.\d{1,6})?)\s+([A-Z]{3})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def parse_money(text: str) -> Money:
 
 def format_duration(seconds: float) -> str:
     """A duration for people: ``4.2s``, ``2m05s``, ``1h02m``."""
+    if 0 < seconds < 0.05:
+        return f"{seconds:.1g}s" if seconds >= 0.0001 else "under 0.0001s"
     if seconds < 60:
         return f"{seconds:.1f}s" if seconds < 10 or seconds % 1 else f"{seconds:.0f}s"
     minutes, rest = divmod(round(seconds), 60)

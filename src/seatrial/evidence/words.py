@@ -21,9 +21,9 @@ _OUTCOMES = {
     "failed": "the script ended with an error",
     "gate": "a gate stopped the run",
     "timeout": "the wall bound was reached",
-    "oom": "the memory bound was reached",
+    "oom": "the memory bound was reached, or there was no memory left",
     "hung_after_success": "everything was written, but the process would not leave",
-    "never_started": "the script could not be started",
+    "never_started": "the run ended before its first optimizer step",
     "lost": "the run was lost: what happened after the last event is unknown",
     "interrupted": "stopped by a person",
 }

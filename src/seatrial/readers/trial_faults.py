@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,10 @@ def syntax_fault(file: str, text: str, detail: str) -> UsageError:
         )
     plain = _AT.sub("", detail).strip()
     where = f" (column {match[2]})" if match else ""
-    return UsageError(f"{_place(file, line)}: this is not TOML: {plain}{where}")
+    return UsageError(
+        f"{_place(file, line)}: this is not TOML: {plain}{where}",
+        remedy=f"correct it, then: seatrial run {shlex.quote(file)}",
+    )
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
@@ -60,6 +64,7 @@ def model_fault(file: str, text: str, error: ValidationError, model: type[BaseMo
     places = {_path(fault["loc"]) for fault in faults}
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     message, remedy = _words(dict(first), path, model)
+    remedy = remedy or "correct it; what each key takes: seatrial schema trial"
     return UsageError(f"{_place(file, line_of(text, path))}: {message}{more}", remedy=remedy)
 
 

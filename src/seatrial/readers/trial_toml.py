@@ -42,7 +42,7 @@ def read_trial(path: str, flags: BoundFlags | None = None) -> Trial:
     text = _read_text(path)
     table = _parse(path, text)
     declared_schema = table.get("schema")
-    if declared_schema != 1 or isinstance(declared_schema, bool):
+    if type(declared_schema) is not int or declared_schema != 1:  # neither true nor 1.0
         raise UsageError(
             f"{path}: schema is {declared_schema!r}"
             if "schema" in table

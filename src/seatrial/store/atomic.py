@@ -43,7 +43,10 @@ def writing(path: str) -> Iterator[None]:
                 remedy="choose a folder that you may write to (SEATRIAL_DIR, or --out)",
             ) from error
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG):
-            raise UsageError(f"cannot write {place}: {error.strerror}") from error
+            raise UsageError(
+                f"cannot write {place}: {error.strerror}",
+                remedy="choose a folder that can be there (SEATRIAL_DIR, or --out)",
+            ) from error
         raise CouldNotJudgeError(f"writing {place} failed: {error.strerror or error}") from error
 
 

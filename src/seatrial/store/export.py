@@ -21,7 +21,11 @@ def check_out_folder(out: str) -> None:
         UsageError: it is a file, holds something, or may not be written.
         CouldNotJudgeError: the disk is full.
     """
+    if not out:
+        raise UsageError("--out is empty", remedy="name a new folder: --out DIR")
     path = os.path.abspath(out)
+    with writing(path):
+        _refuse_name(path)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise UsageError(f"--out {out} is there and is no folder", remedy="name a new folder")
     if os.path.isdir(path):
@@ -43,6 +47,37 @@ def check_out_folder(out: str) -> None:
     with writing(path):
         os.mkdir(probe)
         os.rmdir(probe)
+
+
+def _refuse_name(path: str) -> None:
+    """Let the system say that a name is too long, which ``lexists`` takes for "not there"."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def check_apart(out: str, state: str) -> None:
+    """Refuse a copy among the records, and one that would hold the state folder itself.
+
+    Args:
+        out: where the copy goes.
+        state: the state folder, whether it is there or not.
+
+    Raises:
+        UsageError: it is such a place.
+    """
+    path, home = os.path.realpath(out), os.path.realpath(state)
+    if os.path.commonpath((path, home)) == path:
+        raise UsageError(
+            f"--out {out} would hold the state folder {state}", remedy="name another folder"
+        )
+    runs = os.path.join(home, "runs")
+    if os.path.commonpath((path, runs)) == runs:
+        raise UsageError(
+            f"--out {out} is among the records in {runs}, where it would look like a run",
+            remedy="name a folder outside of it",
+        )
 
 
 def _temp_name() -> str:

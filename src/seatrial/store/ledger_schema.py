@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,22 +132,35 @@ def _operational(path: str, detail: str) -> Exception:
             f"cannot write the ledger {path} ({detail})",
             remedy="choose a folder that you may write to: export SEATRIAL_DIR=...",
         )
-    return CouldNotJudgeError(f"the ledger {path} cannot be used: {detail}")
+    return CouldNotJudgeError(
+        f"the ledger {path} cannot be used: {detail}",
+        remedy="look at the limits of this shell (ulimit -a) and at the disk, or choose another"
+        " folder: export SEATRIAL_DIR=...",
+    )
 
 
 def _refuse_strangers(path: str) -> None:
     """Look at the first bytes before SQLite touches the file."""
+    away = f"move it away: mv {path} {path}.other"
     try:
-        with open(path, "rb") as handle:
-            head = handle.read(len(_HEADER))
+        # Without O_NONBLOCK a pipe of that name would hold us until somebody writes to it.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise UsageError(f"cannot read the ledger {path}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read the ledger {path}: {error.strerror}",
+            remedy="choose another folder: export SEATRIAL_DIR=...",
+        ) from error
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise UsageError(f"{path} is no ledger: it is no regular file", remedy=away)
+        head = os.read(handle, len(_HEADER))
+    finally:
+        os.close(handle)
     if head and head != _HEADER:
         raise UsageError(
-            f"{path} is no ledger: it is not an SQLite file; it was left as it is",
-            remedy=f"move it away: mv {path} {path}.other",
+            f"{path} is no ledger: it is not an SQLite file; it was left as it is", remedy=away
         )
 
 

@@ -53,6 +53,7 @@ def _judge_and_report(layout: RecordLayout) -> RunResult:
     observation = observe(events)
     trips = tuple(Trip.from_json(event.data) for event in events if event.event == "gate")
     samples = records.read_resources(layout)
+    stderr = records.tail_text(layout.stderr)
     result = judge(
         plan,
         started,
@@ -60,7 +61,7 @@ def _judge_and_report(layout: RecordLayout) -> RunResult:
         observation,
         trips,
         resources=samples,
-        stderr_tail=records.tail_text(layout.stderr),
+        stderr_tail=stderr,
     )
     result = replace(
         result,
@@ -69,7 +70,7 @@ def _judge_and_report(layout: RecordLayout) -> RunResult:
         findings=result.findings + tuple(_unreadable(problem) for problem in problems[:5]),
     )
     untested = not_tested(plan, observation, result)
-    following = next_command(result)
+    following = next_command(result, has_stderr=bool(stderr.strip()))
     write_json(layout.closing, {"not_tested": list(untested), "next_command": following})
     result = _noted(result, "launch.not_closed", lambda: _close_launch(layout, plan))
     gathered = report_input(
@@ -90,13 +91,15 @@ def _noted(result: RunResult, code: str, action: Callable[[], None]) -> RunResul
     try:
         action()
     except SeatrialError as error:
-        problem = error.message
+        problem, remedy = error.message, error.remedy
     except Exception as error:  # noqa: BLE001 - a fault of ours must not cost the user her verdict
-        problem = f"{type(error).__name__}: {error}"
+        problem, remedy = f"{type(error).__name__}: {error}", ""
         traceback.print_exc()  # goes to the record's supervisor.log
     else:
         return result
-    finding = Finding(code=code, family="reporting", severity="warning", message=problem)
+    finding = Finding(
+        code=code, family="reporting", severity="warning", message=problem, remedy=remedy
+    )
     return replace(result, findings=(*result.findings, finding))
 
 

@@ -19,7 +19,7 @@ from seatrial.engines import Engine, engine_named
 from seatrial.readers.bounds import BoundFlags, bounds_for
 from seatrial.readers.command import check_command
 from seatrial.readers.machine import available_cores
-from seatrial.store.export import check_out_folder
+from seatrial.store.export import check_apart, check_out_folder
 from seatrial.store.state_folder import StateFolder, find_state_folder
 
 AD_HOC_NAME = "ad-hoc"
@@ -65,8 +65,10 @@ def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepar
     runner_cwd = trial.runner.cwd or cwd
     environment = runner_environment(environ, trial, available_cores())
     check_command(trial.runner.command, runner_cwd, environment)
+    state = find_state_folder(cwd, environ)
     if request.out is not None:
         check_out_folder(request.out)
+        check_apart(request.out, state.path)
     engine = _engine_of(trial)
     redactor = from_environment(
         {**environ, **environment}, trial.runner.secrets, trial.runner.command
@@ -77,7 +79,7 @@ def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepar
         argv=trial.runner.command,
         env=environment,
         engine=engine,
-        state=find_state_folder(cwd, environ),
+        state=state,
     )
 
 

@@ -9,6 +9,9 @@ from seatrial.core.finding import Finding, NotJudged
 from seatrial.core.judgement.case import Case
 from seatrial.core.units import format_duration
 
+# Findings that say more than the check that stays open because of them.
+_REASONS = ("environment.", "run.lost")
+
 
 def conclusion_of(
     case: Case,
@@ -29,7 +32,7 @@ def conclusion_of(
         return f"Nothing is concluded: the run was interrupted after {_steps(case.steps)}."
     required = [entry for entry in open_points if entry.required]
     reason = required[0].reason if required else "what was needed to judge it is missing"
-    told = next((f.message for f in findings if f.code.startswith("environment.")), "")
+    told = next((f.message for f in findings if f.code.startswith(_REASONS)), "")
     return f"This run could not be judged: {_clause(told or reason)}."
 
 

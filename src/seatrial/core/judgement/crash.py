@@ -24,6 +24,11 @@ _NO_ACCELERATOR = re.compile(
     r"Found no NVIDIA driver|No CUDA GPUs are available|not compiled with CUDA enabled"
     r"|CUDA driver version is insufficient|no CUDA-capable device"
 )
+# What a rank says when another one is gone: gloo, NCCL and the store.
+_PEER_GONE = re.compile(
+    r"Connection (?:closed|reset) by peer|[Cc]onnection was (?:likely )?closed|remote worker"
+    r"|remote process (?:has )?exited|Broken pipe|ncclRemoteError"
+)
 _SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
 
 
@@ -65,6 +70,11 @@ class Crash:
         return bool(_NO_ACCELERATOR.search(self.message))
 
     @property
+    def peer_gone(self) -> bool:
+        """Whether this only echoes that another rank went away."""
+        return bool(_PEER_GONE.search(self.message))
+
+    @property
     def in_source(self) -> bool:
         """Whether the script cannot even be parsed."""
         return self.short_type in _SYNTAX_ERRORS
@@ -76,10 +86,19 @@ class Crash:
 def crash_of(case: Case) -> Optional[Crash]:
     """The exception that ended the run: as the probe recorded it, else out of stderr.
 
-    The lowest rank that crashed is named; what it lacks (file, line) is filled in from a traceback
-    of the same type.
+    The lowest rank that crashed by itself is named, before those that only lost it; what it lacks
+    (file, line) is filled in from a traceback of the same type.
     """
     printed = parse_traceback(case.stderr_tail)
+    recorded = _all_recorded(case)
+    own = [crash for crash in recorded if not crash.peer_gone]
+    if own or (recorded and (printed is None or printed.peer_gone)):
+        return _merged((own or recorded)[0], printed)
+    return printed
+
+
+def _all_recorded(case: Case) -> List[Crash]:
+    found = []
     for rank in case.observation.ranks:
         given = rank.exception
         if given is None:
@@ -87,8 +106,8 @@ def crash_of(case: Case) -> Optional[Crash]:
             # An exception that ended train() ended the process only if nothing caught it.
             given = parts[-1].exception if parts and not rank.ended else None
         if given is not None and _kind(given) != "SystemExit":  # an exit code, no crash
-            return _merged(_recorded(given, rank.rank), printed)
-    return printed
+            found.append(_recorded(given, rank.rank))
+    return found
 
 
 def _merged(recorded: Crash, printed: Optional[Crash]) -> Crash:
@@ -127,14 +146,15 @@ def first_line(message: str, limit: int = 300) -> str:
 
 
 def parse_traceback(stderr: str) -> Optional[Crash]:
-    """The last Python exception printed on stderr that is not a launcher's own.
+    """The last Python exception printed on stderr that is not a launcher's own or an echo.
 
     Understands the ``[rank0]:`` prefixes of torchrun, chained tracebacks and syntax errors, which
     have no header.
     """
     found = _crashes(stderr.splitlines())
     own = [crash for crash in found if crash.short_type not in _LAUNCHER_ERRORS]
-    return own[-1] if own else None
+    causes = [crash for crash in own if not crash.peer_gone]
+    return (causes or own)[-1] if own else None
 
 
 def _crashes(lines: List[str]) -> List[Crash]:

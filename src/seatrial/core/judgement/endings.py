@@ -9,9 +9,14 @@ from seatrial.core.finding import Evidence, Finding, Place
 from seatrial.core.judgement.case import Case
 from seatrial.core.judgement.crash import Crash, command_missing, first_line
 from seatrial.core.judgement.outcome import short_segments
+from seatrial.core.judgement.trips import capitalised
 from seatrial.core.units import format_duration, format_size
 
-_LOOK = "Read the end of run/stderr.log in the record."
+
+def _look(case: Case) -> str:
+    """Where the script's own words are; a script that wrote no error may have said it on stdout."""
+    log = "stderr.log" if case.stderr_tail.strip() else "stdout.log"
+    return f"Read the end of run/{log} in the record, if the script wrote anything."
 
 
 def findings_of_ending(case: Case, outcome: str, crash: Optional[Crash]) -> Tuple[Finding, ...]:
@@ -109,7 +114,7 @@ def _failed(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:
             f"The command ended with exit code {code} {after}.",
             place=Place(step=case.steps or None),
             evidence=Evidence(code, 0),
-            remedy=_LOOK,
+            remedy=_look(case),
             confidence="proven",
         ),
     )
@@ -118,7 +123,9 @@ def _failed(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:
 def _exception(case: Case, crash: Crash, after: str) -> Finding:
     where = f" in {crash.file}, line {crash.line}" if crash.file and crash.line else ""
     missing = crash.missing_module
-    remedy = f"python -m pip install {missing.partition('.')[0]}" if missing else _LOOK
+    remedy = f"python -m pip install {missing.partition('.')[0]}" if missing else _look(case)
+    if crash.peer_gone:
+        remedy = f"Another rank went away first; find out what ended it. {remedy}"
     return Finding(
         "run.exception",
         "environment",
@@ -156,7 +163,7 @@ def _out_of_memory(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:
         place = Place(crash.file, crash.line, case.steps or None, crash.rank)
         evidence = Evidence(str(crash))
     elif trip is not None:
-        message = f"{trip.message[:1].upper()}{trip.message[1:]}; it was ended."
+        message = f"{capitalised(trip.message)}; it was ended."
         evidence = Evidence(trip.observed, trip.expected)
     else:
         message = f"Memory ran out at about {format_size(peak)}; the kernel ended the run."

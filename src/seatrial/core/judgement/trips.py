@@ -88,8 +88,14 @@ def _symptoms(trip: Trip, kept: List[Trip]) -> Tuple[str, ...]:
     return tuple(later)
 
 
+def capitalised(text: str) -> str:
+    """The text with a capital in front, unless it begins with the name of a metric."""
+    first = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    return capitalised(text) + ("" if text.endswith(".") else ".")
 
 
 def only_told(findings: Tuple[Finding, ...]) -> Tuple[Finding, ...]:
