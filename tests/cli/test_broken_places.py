@@ -204,3 +204,44 @@ def test_a_view_that_is_ended_leaves_the_run_alone(place: Any, wait_until: Any) 
     time.sleep(0.2)
     assert place.seatrial("watch", "--json").code == 3
     assert json.loads((place.record() / "result.json").read_text())["outcome"] == "completed"
+
+
+def test_names_never_drive_the_terminal(place: Any) -> None:
+    place.write("fails.py", FAILS)
+    trial = (
+        'schema = 1\nname = "a\\u001b[31m\\nb"\n[bounds]\nmax_steps = 5\nwall = "20s"\n'
+        f'[runner]\ncommand = ["{sys.executable}", "fails.py", "\\u001b]0;x\\u0007", "new\\nx"]\n'
+    )
+    place.write("odd.toml", trial)
+    ran = place.seatrial("run", "odd.toml")
+    assert ran.code == 1, ran.err
+    status, listed = place.seatrial("status"), place.seatrial("list")
+    for text in (ran.out, ran.err, status.out, listed.out):
+        assert "\x1b" not in text and "\x07" not in text
+    assert len(listed.out.splitlines()) == 2
+    refused = place.seatrial("run", "no\x1b[31msuch.toml")
+    assert refused.code == 2 and "\x1b" not in refused.err
+
+
+def test_an_authorization_takes_a_plain_name_and_no_secret(place: Any) -> None:
+    place.write("fails.py", FAILS)
+    place.write(
+        "t.toml",
+        f'schema = 1\n[bounds]\nmax_steps = 5\nwall = "20s"\n'
+        f'[runner]\ncommand = ["{sys.executable}", "fails.py"]\n',
+    )
+    words = ("authorize", "t.toml", "--engine", "local", "--money", "1.00 USD", "--json", "--who")
+    assert place.seatrial(*words, "Ada\nb\x1b[31m").code == 2
+    token = "hf_" + "aB3dE6gH9jK2" * 3
+    assert place.seatrial(*words, token).code == 0
+    listed = place.seatrial("authorize", "--list", "--json")
+    assert token not in listed.out
+    assert len(json.loads(listed.out)["result"]) == 1
+    for path in (place.folder / ".seatrial").iterdir():
+        assert path.is_dir() or token.encode() not in path.read_bytes()
+
+
+def test_the_last_words_of_a_command_are_in_the_finding(place: Any) -> None:
+    answer = place.run(sys.executable, "-m", "no_such_module_of_mine")
+    (finding,) = [f for f in answer.result["findings"] if f["severity"] == "error"]
+    assert "No module named no_such_module_of_mine" in finding["message"]

@@ -12,11 +12,14 @@ from seatrial.core import strict_json
 from seatrial.core.errors import CouldNotJudgeError, UsageError
 from seatrial.core.verdict import EXIT_PASS, EXIT_USAGE
 
+# Control characters in a name of somebody's would drive the terminal; lines and tabs are ours.
+_SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+
 
 def say(text: str) -> None:
     """Prose for people, on stderr; a closed stderr is no reason to fail."""
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(text.translate(_SHOWN) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
@@ -50,7 +53,7 @@ def print_text(text: str) -> None:
         CouldNotJudgeError: stdout takes nothing, for example because its disk is full.
     """
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(text.translate(_SHOWN) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise

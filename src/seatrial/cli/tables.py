@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seatrial.core.units import format_duration, format_size
+from seatrial.evidence.plain_text import one_line
 
 _COLUMNS = ("run_id", "state", "verdict", "outcome", "steps", "name")
 _HEADINGS = ("run", "state", "verdict", "outcome", "steps", "name")
@@ -23,7 +24,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> str:
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for run in runs:
         cells = {**run, "steps": _steps(run)}
-        rows.append(tuple(str(cells.get(column) or "-") for column in _COLUMNS))
+        rows.append(tuple(one_line(cells.get(column) or "-", 80) for column in _COLUMNS))
     widths = [max(len(row[index]) for row in rows) for index in range(len(_COLUMNS))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -48,7 +49,9 @@ def status_text(status: Mapping[str, Any]) -> str:
         ("conclusion", status.get("conclusion") or None),
         ("record", status["record"]),
     ]
-    return "\n".join(f"{name + ':':<12}{value}" for name, value in lines if value is not None)
+    return "\n".join(
+        f"{name + ':':<12}{one_line(value)}" for name, value in lines if value is not None
+    )
 
 
 def _time(status: Mapping[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from seatrial.core.authorization import Authorization
 from seatrial.core.errors import UsageError
+from seatrial.core.redaction import from_environment
 from seatrial.core.units import parse_duration, parse_money
 from seatrial.store.ledger import open_ledger
 from seatrial.store.state_folder import create_state_folder, find_state_folder
@@ -43,17 +44,24 @@ def authorize(request: AuthorizeRequest, cwd: str, environ: Mapping[str, str]) -
         money, valid_s = parse_money(request.money), parse_duration(request.expires)
     except ValueError as error:
         raise UsageError(str(error), remedy="seatrial authorize --help") from error
+    for flag, value in (("--who", request.who), ("--upload", request.upload)):
+        if value is not None and not value.isprintable():
+            raise UsageError(
+                f"{flag} {value!r} holds a character that cannot be shown",
+                remedy="seatrial authorize --help",
+            )
+    redactor = from_environment(environ, prepared.trial.runner.secrets, prepared.argv)
     now = datetime.now(timezone.utc)
     create_state_folder(prepared.state)
     with open_ledger(prepared.state.ledger) as ledger:
         return ledger.authorize(
-            who=request.who,
+            who=redactor.text(request.who),
             engine=request.engine,
             money=money,
             plan_sha256=prepared.plan.sha256(),
             expires=now + timedelta(seconds=valid_s),
             now=now,
-            upload=request.upload,
+            upload=None if request.upload is None else redactor.text(request.upload),
         )
 
 

@@ -68,9 +68,19 @@ def _environment_fault(case: Case, crash: Optional[Crash]) -> Finding:
 
 
 def _exit_text(case: Case) -> str:
-    last = next((line for line in reversed(case.stderr_tail.splitlines()) if line.strip()), "")
     code = case.ended.exit_code if case.ended is not None else None
-    return first_line(last) or f"exit code {code}"
+    return _last_line(case) or f"exit code {code}"
+
+
+def _last_line(case: Case) -> str:
+    lines = reversed(case.stderr_tail.splitlines())
+    return first_line(next((line for line in lines if line.strip()), ""))
+
+
+def _last_words(case: Case) -> str:
+    """A script that leaves by itself mostly says why in its last line."""
+    line = _last_line(case).rstrip(".")
+    return f"; the last line of its stderr: {line}" if line else ""
 
 
 def is_environment_fault(case: Case, outcome: str, crash: Optional[Crash]) -> bool:
@@ -111,7 +121,7 @@ def _failed(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:
             "run.exit_code",
             "environment",
             "error",
-            f"The command ended with exit code {code} {after}.",
+            f"The command ended with exit code {code} {after}{_last_words(case)}.",
             place=Place(step=case.steps or None),
             evidence=Evidence(code, 0),
             remedy=_look(case),
