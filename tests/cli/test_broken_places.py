@@ -51,10 +51,22 @@ def test_a_name_that_the_terminal_cannot_show_is_shown_with_escapes(place: Any) 
 
 
 def test_too_little_memory_for_seatrial_is_said_so(place: Any) -> None:
-    done = _shell(place, 'ulimit -v 34000; "$PY" -m seatrial list --json')
-    if done.returncode == 0 or "seatrial:" not in done.stderr:
-        pytest.skip("this Python needs another amount of memory to come that far")
-    assert "fault of ours" not in done.stderr
+    place.write(
+        "tight.py",
+        "import resource, sys\n"
+        "import seatrial.cli.main as entry\n"
+        "import seatrial.cli.output, seatrial.cli.parser, seatrial.core.redaction\n"
+        "real = seatrial.cli.parser.split_command\n"
+        "def greedy(argv):\n"
+        "    limit = resource.getrlimit(resource.RLIMIT_AS)\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (1 << 28, limit[1]))\n"
+        "    return bytearray(1 << 32) and real(argv)\n"
+        "seatrial.cli.parser.split_command = greedy\n"
+        "sys.exit(entry.main(['list', '--json']))\n",
+    )
+    done = _shell(place, '"$PY" tight.py')
+    assert done.returncode == 3, done.stderr
+    assert "not enough memory for seatrial" in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 3
 
 

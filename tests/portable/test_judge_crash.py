@@ -18,6 +18,7 @@ from seatrial.core.judgement.crash import (
     parse_traceback,
     users_frame,
 )
+from seatrial.core.judgement.endings import findings_of_ending
 from seatrial.core.launch import Ended
 from seatrial.core.observation import observe
 from seatrial.core.plan import Plan
@@ -179,3 +180,17 @@ def test_the_rank_that_crashed_is_named_before_those_that_lost_it() -> None:
     assert seen is not None and (seen.rank, seen.line) == (1, 8)
     killed = crash_of(case_of(PLAN, None, ended, observe(ends[:1]), (), (), printed, None))
     assert killed is not None and killed.short_type == "ValueError"
+
+
+def test_what_is_missing_is_installed_for_the_interpreter_that_ran() -> None:
+    stderr, _path = stderr_of("import nowhere_to_be_found\n")
+    for program, python in (
+        ("/a venv/bin/python3.9", "'/a venv/bin/python3.9'"),
+        ("python", "python"),
+        ("torchrun", "python"),
+    ):
+        plan = Plan("r1", "/rec/r1", (program, "x.py"), "/w", 200, 900.0, 2**32, True)
+        ended = Ended("natural", "", 1.0, exit_code=1)
+        case = case_of(plan, None, ended, observe([]), (), (), stderr, None)
+        (finding,) = findings_of_ending(case, "never_started", crash_of(case))
+        assert finding.remedy == f"{python} -m pip install nowhere_to_be_found"

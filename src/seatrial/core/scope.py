@@ -124,7 +124,7 @@ def next_command(result: RunResult, *, has_stderr: bool = True) -> str:
     """
     run_id = _reference(result)
     for finding in result.findings:
-        if finding.remedy.startswith(("python -m pip install ", "kill -9 ")):
+        if " -m pip install " in finding.remedy or finding.remedy.startswith("kill -9 "):
             return finding.remedy
     if has_stderr and result.outcome in ("failed", "never_started", "oom") and result.record:
         return f"tail -n 40 {shlex.quote(result.record + '/run/stderr.log')}"

@@ -78,7 +78,7 @@ def _facts(report: ReportInput) -> list[dict[str, Any]]:
     facts = [
         _fact("Outcome", words.outcome_text(result)),
         _fact("Exit code", str(result.exit_code)),
-        _fact("Steps", words.steps_text(result), f"cap {plan.max_steps:,}", result.done, target),
+        _fact("Steps", words.steps_text(result), f"(cap {plan.max_steps:,})", result.done, target),
         _fact(
             "Time",
             words.time_text(result.seconds),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 from typing import Callable, Mapping, Optional, Tuple
 
@@ -17,6 +19,13 @@ def _look(case: Case) -> str:
     """Where the script's own words are; a script that wrote no error may have said it on stdout."""
     log = "stderr.log" if case.stderr_tail.strip() else "stdout.log"
     return f"Read the end of run/{log} in the record, if the script wrote anything."
+
+
+def _install(case: Case, name: str) -> str:
+    """For the interpreter that was run: another one's packages would not help."""
+    program = case.plan.command[0] if case.plan.command else ""
+    python = program if os.path.basename(program).startswith("python") else "python"
+    return f"{shlex.quote(python)} -m pip install {name}"
 
 
 def findings_of_ending(case: Case, outcome: str, crash: Optional[Crash]) -> Tuple[Finding, ...]:
@@ -50,7 +59,7 @@ def _environment_fault(case: Case, crash: Optional[Crash]) -> Finding:
     if crash is not None and crash.missing_module:
         name = crash.missing_module.partition(".")[0]
         code, message = "environment.missing_module", f"The module {name} is not installed."
-        remedy, observed = f"python -m pip install {name}", str(crash)
+        remedy, observed = _install(case, name), str(crash)
     elif crash is not None:
         code, message = "environment.no_accelerator", f"No usable accelerator: {crash.message}."
         remedy, observed = (
@@ -133,7 +142,7 @@ def _failed(case: Case, crash: Optional[Crash]) -> Tuple[Finding, ...]:
 def _exception(case: Case, crash: Crash, after: str) -> Finding:
     where = f" in {crash.file}, line {crash.line}" if crash.file and crash.line else ""
     missing = crash.missing_module
-    remedy = f"python -m pip install {missing.partition('.')[0]}" if missing else _look(case)
+    remedy = _install(case, missing.partition(".")[0]) if missing else _look(case)
     if crash.peer_gone:
         remedy = f"Another rank went away first; find out what ended it. {remedy}"
     return Finding(
