@@ -8,6 +8,7 @@ from typing import Iterator, List, Optional, Tuple
 from seatrial.core.event_data import whole
 from seatrial.core.finding import Evidence, Finding, Place
 from seatrial.core.judgement.case import Case
+from seatrial.core.judgement.learning import findings_of_learning
 from seatrial.core.observation import Observation, RankView
 
 
@@ -17,7 +18,7 @@ def findings_of_observation(case: Case) -> Tuple[Finding, ...]:
         *_lonely_ranks(case.observation),
         *_ranks_differ(case),
         *_skipped_steps(case.observation),
-        *_no_supervised_tokens(case.observation),
+        *findings_of_learning(case.observation),
         *_probe_errors(case.observation),
         *_left_running(case),
     )
@@ -119,21 +120,6 @@ def _skipped_steps(observation: Observation) -> Iterator[Finding]:
             evidence=Evidence(skipped, 0),
             remedy="A few at the start are normal; many mean that float16 does not hold the loss.",
         )
-
-
-def _no_supervised_tokens(observation: Observation) -> Iterator[Finding]:
-    for rank in observation.ranks:
-        if rank.tokens > 0 and rank.supervised_tokens == 0:
-            yield Finding(
-                "labels.no_supervised_tokens",
-                "labels",
-                "warning",
-                f"Not one of {rank.tokens} tokens carried a label: nothing was learnt from them.",
-                place=Place(rank=rank.rank),
-                evidence=Evidence(0, "more than 0"),
-                remedy="Look at the labels that the collator makes: every one is masked.",
-            )
-            return
 
 
 def _probe_errors(observation: Observation) -> Iterator[Finding]:

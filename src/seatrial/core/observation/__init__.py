@@ -5,6 +5,7 @@ from __future__ import annotations
 from seatrial.core.observation.fold import observe
 from seatrial.core.observation.values import (
     EvaluationView,
+    LearningView,
     ModelView,
     Observation,
     ProbeErrorView,
@@ -17,6 +18,7 @@ __all__ = [
     "observe",
     "Observation",
     "RankView",
+    "LearningView",
     "SegmentView",
     "SaveView",
     "EvaluationView",

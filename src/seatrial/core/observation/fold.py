@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+import math
+from collections import Counter
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from seatrial.core.event import Event
-from seatrial.core.event_data import as_number, number, text, whole
+from seatrial.core.event_data import as_number, number, rates, text, whole
 from seatrial.core.observation.curves import CurveFold
 from seatrial.core.observation.frameworks import frameworks_of
 from seatrial.core.observation.values import (
     EvaluationView,
+    LearningView,
     ModelView,
     Observation,
     ProbeErrorView,
@@ -19,6 +22,21 @@ from seatrial.core.observation.values import (
 )
 
 _Key = Tuple[int, int, int]  # rank, pid, segment
+
+
+def _learning(data: Mapping[str, Any]) -> Iterator[str]:
+    """The counts of ``LearningView`` that one step event adds to."""
+    loss, known = number(data, "loss_raw"), rates(data)
+    if loss is not None:
+        yield "losses"
+        if loss == 0 or math.isnan(loss):
+            yield "idle_losses"
+    if data.get("grad_norm") is not None or "grad_norm" not in data:
+        yield "gradients"
+    if known:
+        yield "rated"
+        if not any(rate > 0 for rate in known):
+            yield "at_rest"
 
 
 class _Segment:
@@ -38,6 +56,7 @@ class _Process:
         self.end: Optional[Mapping[str, Any]] = None
         self.env: Mapping[str, Any] = {}
         self.monos: List[float] = []
+        self.learning: Counter[str] = Counter()
 
 
 class _Fold:
@@ -92,6 +111,7 @@ class _Fold:
             supervised = whole(event.data, "supervised_tokens")
             if supervised is not None:
                 process.supervised = (process.supervised or 0) + supervised
+        process.learning.update(_learning(event.data))
         segment.rounds.add(step)
         segment.skipped += whole(event.data, "skipped_before") or 0
         segment.optimizers.add(str(event.data.get("optimizer")))
@@ -210,6 +230,7 @@ def _rank_view(rank: int, processes: Mapping[int, _Process]) -> RankView:
         seconds=max(monos) - min(monos),
         tokens=sum(process.tokens for process in processes.values()),
         supervised_tokens=sum(supervised) if supervised else None,
+        learning=LearningView(**sum((p.learning for p in processes.values()), Counter())),
     )
 
 

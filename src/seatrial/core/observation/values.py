@@ -38,6 +38,25 @@ class SegmentView:
 
 
 @dataclass(frozen=True)
+class LearningView:
+    """Optimizer steps of a rank, counted by what could be learnt from them.
+
+    Attributes:
+        losses: steps that a backward pass came before.
+        gradients: steps in which at least one parameter of the optimizer had a gradient.
+        idle_losses: steps whose loss was exactly 0 or nan.
+        rated: steps whose learning rate is known.
+        at_rest: those of them in which every learning rate was 0.
+    """
+
+    losses: int = 0
+    gradients: int = 0
+    idle_losses: int = 0
+    rated: int = 0
+    at_rest: int = 0
+
+
+@dataclass(frozen=True)
 class RankView:
     """Everything of one rank, all its processes together.
 
@@ -60,6 +79,7 @@ class RankView:
     seconds: float = 0.0
     tokens: int = 0
     supervised_tokens: Optional[int] = None
+    learning: LearningView = field(default_factory=LearningView)
 
 
 @dataclass(frozen=True)
