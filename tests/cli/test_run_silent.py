@@ -1,4 +1,4 @@
-"""Training that runs green and learns nothing, on real torch; the healthy twin is the plain loop."""
+"""Training that runs green and learns nothing, on real torch; the plain loop is the twin."""
 
 from __future__ import annotations
 
