@@ -50,6 +50,7 @@ command = ["{python}", "train.py"]
         (("schema", "nonsense"), "nonsense"),
         (("frobnicate",), "frobnicate"),
         (("status", "--", "x"), "only"),
+        (("run", "python", "train.py", "--lr", "3"), "seatrial run -- python train.py --lr 3"),
     ],
 )
 def test_refused_with_the_value_and_the_next_command(
@@ -120,3 +121,9 @@ def test_the_schemas_are_published(place: Any) -> None:
     assert "run" in names
     for name in names:
         assert json.loads(place.seatrial("schema", name).out)["$schema"].endswith("2020-12/schema")
+
+
+def test_the_supervisors_own_command_is_nobodys_choice(place: Any) -> None:
+    answer = place.seatrial("frobnicate")
+    assert "finalize" not in answer.err + place.seatrial("--help").out
+    assert "authorize" in answer.err

@@ -145,3 +145,25 @@ def test_a_process_that_will_not_leave_after_its_work_is_a_pass_with_a_warning(p
     assert (answer.code, result["outcome"]) == (0, "hung_after_success")
     assert answer.codes("warning") == ["run.hung_after_success"]
     assert place.left_running() == []
+
+
+def test_a_gate_on_a_metric_that_never_comes_says_what_was_seen_and_how_to_emit(
+    place: Any,
+) -> None:
+    gate = '[[gate]]\nmetric = "acc"\nop = ">"\nvalue = 0.4\n'
+    answer = _trial(place, EMITS.replace("LIMIT", "99"), gate)
+    assert answer.code == 3
+    (entry,) = [item for item in answer.result["not_judged"] if item["required"]]
+    for part in ("acc was never emitted", "quality", "safety/refusal_rate", "emit"):
+        assert part in entry["reason"]
+
+
+def test_the_hypothesis_stands_beside_the_verdict_everywhere(place: Any) -> None:
+    answer = _trial(place, EMITS.replace("LIMIT", "99"))
+    record = place.record()
+    for text in (
+        answer.err,
+        (record / "summary.md").read_text(encoding="utf-8"),
+        (record / "report.html").read_text(encoding="utf-8"),
+    ):
+        assert "the metric stays low" in text

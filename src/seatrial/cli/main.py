@@ -10,6 +10,7 @@ import sys
 
 TYPE_CHECKING = False  # typing itself would be one more import before ``main``
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 
@@ -81,12 +82,23 @@ def _report(arguments: Sequence[str], exit_code: int, message: str, remedy: str)
     return exit_code
 
 
+def _parsed(own: list[str]) -> argparse.Namespace:
+    from seatrial.cli.parser import build_parser, forgotten_dashes
+    from seatrial.core.errors import UsageError
+
+    try:
+        return build_parser().parse_args(own)
+    except UsageError as error:
+        hint = forgotten_dashes(own)
+        raise UsageError(error.message, remedy=hint or error.remedy) from error
+
+
 def _dispatch(arguments: list[str]) -> int:
     from seatrial.cli.parser import build_parser, split_command
     from seatrial.core.errors import UsageError
 
     own, command = split_command(arguments)
-    options = build_parser().parse_args(own)
+    options = _parsed(own)
     name = options.command
     if command is not None and name != "run":
         raise UsageError(

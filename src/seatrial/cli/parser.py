@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 
 from seatrial import __version__
@@ -33,6 +34,8 @@ class _Parser(argparse.ArgumentParser):
     """Raises our own error instead of leaving the process, so that one place maps exit codes."""
 
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse says NoReturn
+        # The supervisor's own command is no choice of a person's.
+        message = message.replace(", 'finalize'", "").replace(", finalize", "")
         raise UsageError(message, remedy=f"{self.prog} --help")
 
 
@@ -144,3 +147,11 @@ def _with_negative_values(argv: Sequence[str]) -> list[str]:
         else:
             bound.append(word)
     return bound
+
+
+def forgotten_dashes(own: Sequence[str]) -> str:
+    """The command that was meant when ``--`` before the training command was left out."""
+    words = list(own[1:])
+    if list(own[:1]) != ["run"] or len(words) < 2 or words[0].startswith("-"):
+        return ""
+    return "" if words[0].endswith(".toml") else "seatrial run -- " + shlex.join(words)

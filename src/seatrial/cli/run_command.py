@@ -61,8 +61,9 @@ def _refuse_confusion(options: argparse.Namespace, command: list[str] | None) ->
 def say_verdict(record: str, *, to_stderr: bool) -> None:
     """Print the final block of an ended run: verdict, reasons, what was not tested, next."""
     from seatrial.core.record_layout import RecordLayout
+    from seatrial.evidence import words
     from seatrial.evidence.terminal import verdict_block
-    from seatrial.readers.record import read_closing, read_result
+    from seatrial.readers.record import read_closing, read_plan, read_result
 
     layout = RecordLayout(record)
     result = read_result(layout)
@@ -77,6 +78,7 @@ def say_verdict(record: str, *, to_stderr: bool) -> None:
         str(closing.get("next_command") or ""),
         colour=target.isatty() and "NO_COLOR" not in os.environ,
         width=_width(),
+        hypothesis=words.hypothesis_of(read_plan(layout)),
     )
     try:
         target.write("\n" + text.rstrip("\n") + "\n")

@@ -97,7 +97,8 @@ def _facts(report: ReportInput) -> list[dict[str, Any]]:
         _fact("Probe", words.probe_text(result)),
     ]
     if result.hypothesis != "not stated":
-        facts.append(_fact("Hypothesis", one_line(result.hypothesis, 60)))
+        told = words.hypothesis_of(plan)
+        facts.append(_fact("Hypothesis", one_line(result.hypothesis, 60), one_line(told, 300)))
     return facts
 
 

@@ -31,6 +31,7 @@ def verdict_block(
     *,
     colour: bool,
     width: int,
+    hypothesis: str = "",
 ) -> str:
     """What the terminal prints at the end: verdict, reasons, what was not tested, what to type.
 
@@ -40,6 +41,7 @@ def verdict_block(
         next_command: the next command to type; empty when there is none.
         colour: whether the terminal shows colours; nothing is said by colour alone.
         width: columns of the terminal.
+        hypothesis: what the trial set out to disprove; empty when it states none.
 
     Returns:
         Lines without a line feed at the end. Texts of the run cannot steer the terminal.
@@ -55,6 +57,8 @@ def verdict_block(
     block.pair("memory", f"peak {size(result.peak_memory_bytes)}")
     block.pair("cost", words.cost_text(result))
     block.pair("probe", words.probe_text(result))
+    if hypothesis:
+        block.text(f"  hypothesis  {result.hypothesis}: {hypothesis}", "", "    ")
     _findings(block, result)
     _not_judged(block, result)
     if not_tested:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.core.finding import SEVERITIES, Finding
+from seatrial.core.plan import Plan
 from seatrial.core.run_result import RunResult
 from seatrial.core.units import format_duration
 from seatrial.core.verdict import FAIL, PASS
@@ -92,3 +93,9 @@ def severity_counts(findings: Sequence[Finding]) -> str:
         if count:
             counts.append(f"{number(count)} {severity}{'' if count == 1 else 's'}")
     return ", ".join(counts) or "none"
+
+
+def hypothesis_of(plan: Plan) -> str:
+    """What the trial set out to disprove; empty when it states nothing."""
+    told = (plan.trial or {}).get("hypothesis")
+    return told if isinstance(told, str) else ""

@@ -70,11 +70,18 @@ def _project_gates(case: Case) -> Iterator[NotJudged]:
         if seen >= spec.window:
             continue
         reason = (
-            f"{spec.metric} was never emitted from step {spec.from_step} on"
+            f"{spec.metric} was never emitted from step {spec.from_step} on ({_seen(case)}); a"
+            f' script emits it with seatrial.emit.emit({{"{spec.metric}": value}})'
             if not seen
             else f"{spec.metric} was emitted {seen} times; the window needs {spec.window}"
         )
         yield NotJudged(f"gate.project:{spec.metric}", "bounds", reason, required=True)
+
+
+def _seen(case: Case) -> str:
+    """The metrics that a gate could have been about, for the person who mistyped one."""
+    names = sorted({name for item in case.observation.evaluations for name in item.metrics})
+    return "metrics seen: " + (", ".join(names[:12]) if names else "none but those of the steps")
 
 
 def _points_seen(case: Case, spec: GateSpec) -> int:
