@@ -167,3 +167,15 @@ def test_the_hypothesis_stands_beside_the_verdict_everywhere(place: Any) -> None
         (record / "report.html").read_text(encoding="utf-8"),
     ):
         assert "the metric stays low" in text
+
+
+def test_a_variable_that_a_trial_does_not_pass_on_is_the_environments_fault(place: Any) -> None:
+    place.write("train.py", "import os\nos.environ['DATA_DIR']\n" + EMITS.replace("LIMIT", "99"))
+    place.write("trial.toml", f'{HEAD}[runner]\ncommand = ["{sys.executable}", "train.py"]\n')
+    missed = place.seatrial("run", "--json", "trial.toml", env={"DATA_DIR": "/data"})
+    assert (missed.code, missed.result["outcome"]) == (3, "never_started")
+    assert missed.codes("warning") == ["environment.variable_left_out"]
+    assert "DATA_DIR" in missed.result["findings"][0]["remedy"]
+    # A key that nobody has is the script's own fault.
+    own = place.seatrial("run", "--json", "trial.toml")
+    assert (own.code, own.codes()) == (1, ["run.exception"])

@@ -30,6 +30,7 @@ class Plan:
         gates: settings of ``core.gates`` as JSON (see ``core.gates.settings``).
         env_policy: ``inherit`` (ad-hoc) or ``allowlist`` (a trial file).
         env_names: names of the variables that the runner sees; never values.
+        env_left_out: names that the person's environment has and a trial does not pass on.
         secret_names: variables that the trial declares secret (others are found by their names).
         grace_s: seconds between asking, TERM and KILL.
         out: folder that receives a copy of the record at the end, or None.
@@ -50,6 +51,7 @@ class Plan:
     gates: Mapping[str, Any] = field(default_factory=dict)
     env_policy: str = "inherit"
     env_names: Tuple[str, ...] = ()
+    env_left_out: Tuple[str, ...] = ()
     secret_names: Tuple[str, ...] = ()
     grace_s: float = 10.0
     finalizer: Tuple[str, ...] = ()
@@ -88,7 +90,7 @@ class Plan:
     def sha256(self) -> str:
         """Hash of what an authorization approves: everything but identity, place and time."""
         value = self.to_json()
-        for key in ("run_id", "record", "created", "finalizer", "out", "env_names"):
+        for key in ("run_id", "record", "created", "finalizer", "out", "env_names", "env_left_out"):
             value.pop(key)
         text = strict_json.dumps(dict(sorted(value.items())))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -75,7 +75,7 @@ def prepare(request: RunRequest, cwd: str, environ: Mapping[str, str]) -> Prepar
     )
     return Prepared(
         trial=trial,
-        plan=_plan_of(trial, engine, runner_cwd, environment, redactor, request.out),
+        plan=_plan_of(trial, engine, runner_cwd, environ, environment, redactor, request.out),
         argv=trial.runner.command,
         env=environment,
         engine=engine,
@@ -110,6 +110,7 @@ def _plan_of(
     trial: Trial,
     engine: Engine,
     cwd: str,
+    environ: Mapping[str, str],
     environment: Mapping[str, str],
     redactor: Redactor,
     out: str | None,
@@ -128,6 +129,7 @@ def _plan_of(
         name=trial.name,
         env_policy="inherit" if trial.ad_hoc else "allowlist",
         env_names=tuple(sorted(environment)),
+        env_left_out=tuple(sorted(set(environ) - set(environment))),
         secret_names=trial.runner.secrets,
         finalizer=(sys.executable, "-P", "-m", "seatrial", "finalize"),
         money=str(bounds.money),

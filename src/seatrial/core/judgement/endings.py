@@ -60,6 +60,11 @@ def _environment_fault(case: Case, crash: Optional[Crash]) -> Finding:
         name = crash.missing_module.partition(".")[0]
         code, message = "environment.missing_module", f"The module {name} is not installed."
         remedy, observed = _install(case, name), str(crash)
+    elif crash is not None and (variable := _left_out(case, crash)):
+        code = "environment.variable_left_out"
+        message = f"{variable} is set in your shell, and a trial does not pass it on."
+        remedy = f'Add it under [runner]: env = {{ {variable} = "..." }}, or name it in secrets.'
+        observed = str(crash)
     elif crash is not None:
         code, message = "environment.no_accelerator", f"No usable accelerator: {crash.message}."
         remedy, observed = (
@@ -74,6 +79,14 @@ def _environment_fault(case: Case, crash: Optional[Crash]) -> Finding:
     return Finding(
         code, "environment", "warning", message, place, Evidence(observed), remedy, "proven"
     )
+
+
+def _left_out(case: Case, crash: Crash) -> str:
+    """The variable that the script missed and the person has; empty if it was another fault."""
+    if crash.short_type != "KeyError":
+        return ""
+    name = crash.message.strip("'\"")
+    return name if name in case.plan.env_left_out else ""
 
 
 def _exit_text(case: Case) -> str:
@@ -101,7 +114,7 @@ def is_environment_fault(case: Case, outcome: str, crash: Optional[Crash]) -> bo
     if outcome != "never_started":
         return False
     if crash is not None:
-        return bool(crash.missing_module) or crash.no_accelerator
+        return bool(crash.missing_module or crash.no_accelerator or _left_out(case, crash))
     spawn_failed = case.ended is not None and case.ended.reason == "spawn_failed"
     return spawn_failed or command_missing(case)
 
