@@ -94,7 +94,10 @@ def test_divergence_is_seen_and_only_warned_of_without_a_trial() -> None:
     trip = only(fed(rows), "gate.divergence")
     assert (trip.action, trip.family) == ("warn", "optimizer")
     assert trip.step is not None and 60 <= trip.step <= 75
-    assert trip.observed > 2 * trip.expected
+    limit = float(trip.expected.removeprefix("at most "))
+    start = max(row["loss_raw"] for row in rows[:5])
+    assert math.isclose(limit, 2 * start, rel_tol=1e-5) and trip.observed > limit
+    assert f"the first was {rows[0]['loss_raw']:.6g}" in trip.message
     assert only(fed(rows, TRIAL), "gate.divergence").action == "stop"
 
 

@@ -23,13 +23,17 @@ _SMALLEST_START_BLOWUP = 0.05
 
 
 class _Level:
-    """One series of losses: where it began, how low it came, how it stands now."""
+    """One series of losses: where it began, how low it came, how it stands now.
+
+    ``limit`` is what the rule that was looked at last compared with.
+    """
 
     def __init__(self, settings: GateSettings) -> None:
         self._settings = settings
         self._start: List[float] = []
         self._best = math.inf
         self._signed = False
+        self.limit = math.inf
         self._recent: Deque[float] = deque(
             maxlen=max(
                 settings.divergence_steps,
@@ -49,17 +53,21 @@ class _Level:
         if len(self._recent) >= _SMOOTH:
             self._best = min(self._best, statistics.median(list(self._recent)[-_SMOOTH:]))
         if self._blown_up():
-            return f"more than {self._settings.divergence_blowup:g} times its start"
+            return f"more than {self._settings.divergence_blowup:g} times where it began"
         if self._signed:  # rewards and advantages go below zero; ratios mean nothing there
             return None
         if self._risen():
             return (
-                f"more than {self._settings.divergence_factor:g} times its start for"
+                f"more than {self._settings.divergence_factor:g} times where it began for"
                 f" {self._settings.divergence_steps} steps, and not falling"
             )
         if self._far_above_the_first():
-            return f"mostly more than {self._settings.divergence_far:g} times the first loss"
+            return f"mostly more than {self._settings.divergence_far:g} times the first one"
         return "back where it began after it had fallen" if self._lost() else None
+
+    @property
+    def first(self) -> float:
+        return self._start[0] if self._start else 0.0
 
     @property
     def start(self) -> float:
@@ -70,19 +78,19 @@ class _Level:
 
     def _blown_up(self) -> bool:
         floor = 1.0 if self._signed else _SMALLEST_START_BLOWUP
-        limit = self._settings.divergence_blowup * max(self.start, floor)
+        limit = self.limit = self._settings.divergence_blowup * max(self.start, floor)
         last = self._last(self._settings.divergence_blowup_steps)
         return bool(last) and all(abs(loss) > limit for loss in last)
 
     def _risen(self) -> bool:
-        limit = self._settings.divergence_factor * max(self.start, _SMALLEST_START)
+        limit = self.limit = self._settings.divergence_factor * max(self.start, _SMALLEST_START)
         last = self._last(self._settings.divergence_steps)
         return bool(last) and min(last) > limit and not _falls(last)
 
     def _far_above_the_first(self) -> bool:
         # The first loss is the only one from before any update: a rate that is far too high
         # ruins the second already, and leaves a series too ragged for the rule above.
-        limit = self._settings.divergence_far * max(self._start[0], _SMALLEST_START)
+        limit = self.limit = self._settings.divergence_far * max(self.first, _SMALLEST_START)
         last = self._last(self._settings.divergence_far_steps)
         return bool(last) and statistics.median(last) > limit and not _falls(last)
 
@@ -91,7 +99,7 @@ class _Level:
         gain = start - self._best
         if not gain > _LEARNT_SHARE * max(start, _SMALLEST_START):
             return False
-        limit = self._best + self._settings.divergence_lost_share * gain
+        limit = self.limit = self._best + self._settings.divergence_lost_share * gain
         last = self._last(self._settings.divergence_lost_steps)
         return bool(last) and min(last) > limit and not _falls(last)
 
@@ -160,14 +168,16 @@ class DivergenceGate(Gate):
         step = whole(event.data, "step")
         return [
             self.trip(
-                f"the loss is {loss:.6g} at step {step}: {wrong} ({series.loss.start:.6g})",
+                f"the loss is {loss:.6g} at step {step}, and it is {wrong}; the first was"
+                f" {series.loss.first:.6g}, the largest of the first five {series.loss.start:.6g}",
                 metric="loss_raw",
                 observed=loss,
-                expected=series.loss.start,
+                expected=f"at most {series.loss.limit:.6g}",
                 step=step,
                 rank=event.rank,
                 remedy="Lower the learning rate, lengthen the warmup, clip the gradient, and look"
-                " at the data from where it rises.",
+                " at the data from where it rises. Where it rises by design, switch this gate off"
+                ' in a trial: [checks] disable = ["gate.divergence"].',
             )
         ]
 
