@@ -38,7 +38,7 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
     result = follow(launched.layout, TerminalView(output_to_stderr=options.json), interrupts.act)
     if options.json:
         print_run(result.to_json())
-    if not os.path.isdir(launched.layout.folder):
+    if not os.path.exists(launched.layout.result):
         say(f"seatrial: {result.conclusion}")
         return result.exit_code
     say_verdict(launched.layout.folder, to_stderr=options.json)

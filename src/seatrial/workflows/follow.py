@@ -15,7 +15,7 @@ from seatrial.core.run_result import RunResult
 from seatrial.core.units import format_duration, format_size
 from seatrial.core.verdict import EXIT_COULD_NOT_JUDGE
 from seatrial.process import pid_alive
-from seatrial.readers.record import read_heartbeat, read_plan, read_result
+from seatrial.readers.record import read_heartbeat, read_result
 from seatrial.store.record_state import keepers_alive
 from seatrial.workflows.finalize import finalize
 
@@ -93,7 +93,6 @@ class Follower:
         self._orphaned_since: float | None = None
         self._said: set[str] = set()
         self._heartbeat: Heartbeat | None = None
-        self._plan = read_plan(layout)
 
     def follow(self, interrupted: Callable[[], None]) -> RunResult:
         """Show everything until the result is written.
@@ -106,14 +105,14 @@ class Follower:
         """
         while True:
             interrupted()
-            if not os.path.isdir(self._layout.folder):
-                return self._without_record()
             shown = self._show()
             result = read_result(self._layout)
             if result is not None:
                 while self._show():
                     pass
                 return result
+            if not os.path.exists(self._layout.plan):  # it was there before anything was started
+                return self._without_record()
             self._close_if_orphaned()
             if not shown:
                 self._show_progress()
@@ -134,9 +133,9 @@ class Follower:
         return RunResult(
             exit_code=EXIT_COULD_NOT_JUDGE,
             outcome="lost",
-            conclusion=f"The record {folder} was removed while the run went on, so the run was "
-            "ended and cannot be judged.",
-            run_id=self._plan.run_id,
+            conclusion=f"The record {folder}, or a part of it, was removed while the run went "
+            "on, so the run was ended and cannot be judged.",
+            run_id=os.path.basename(folder),
             record=folder,
         )
 
