@@ -135,7 +135,10 @@ def test_each_train_call_says_why_it_ended_and_the_cap_lets_the_script_go_on(ben
 
 
 SHARDED = """
-import json, os, sys, torch, torch.distributed as dist
+import atexit, sys
+# Registered before torch is there, so it runs behind everything of the probe's.
+atexit.register(lambda: print("group open:", dist.is_initialized(), flush=True))
+import json, os, torch, torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 dist.init_process_group("gloo")
@@ -181,6 +184,8 @@ def test_sharded_ranks_stop_at_the_same_step(bench: Any) -> None:
         assert model["parameters"] == 8 * 8 + 8 + 8 * 2 + 2
         assert any("Shard" in text for text in model["placements"])
     assert "after the loop" not in done.out
+    # The script's own destroy_process_group() was not reached: the probe's stop closed the group.
+    assert done.out.count("group open: False") == 2
 
 
 def test_a_wall_is_seen_by_two_ranks_at_one_step(bench: Any) -> None:

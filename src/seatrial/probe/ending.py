@@ -30,8 +30,12 @@ def install(session: Session) -> None:
         state["exception"] = describe(kind, value, trace)
         previous(kind, value, trace)
 
+    leave = session.faults.guard("end.group", session.leave_group)
+
     def ended() -> None:
         finish(session, state, describe)
+        if session.stop.raised:
+            leave()
 
     sys.excepthook = excepthook
     register = getattr(threading, "_register_atexit", None)

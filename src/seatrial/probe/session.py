@@ -59,6 +59,7 @@ class Session:
         self.is_data_worker: Callable[[], bool] = lambda: False
         self.distributed_rank: Callable[[], Optional[int]] = lambda: None
         self.distributed_world: Callable[[], int] = lambda: 1
+        self.leave_group: Callable[[], None] = lambda: None
         _current[:] = [self]
         os.register_at_fork(after_in_child=self._forked)
 

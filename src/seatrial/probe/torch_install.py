@@ -24,6 +24,7 @@ def install(torch: Any, settings: Settings, attachment: Attachment, hooks: After
     session = Session(settings, attachment)
     session.is_data_worker = _is_data_worker
     session.distributed_rank = lambda: _group_value(torch, "get_rank")
+    session.leave_group = lambda: _leave_group(torch)
     session.distributed_world = lambda: _group_value(torch, "get_world_size") or 1
     tally = Tally()
     scales = backward.Scales()
@@ -103,3 +104,13 @@ def _group_value(torch: Any, name: str) -> Optional[int]:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     return int(getattr(distributed, name)())
+
+
+def _leave_group(torch: Any) -> None:
+    """Close a gloo group that the script would have closed behind the loop that we ended.
+
+    Left open, its threads now and then abort the interpreter on its way out.
+    """
+    distributed = torch.distributed
+    if environment.process_group(torch)[1] == "gloo":
+        distributed.destroy_process_group()
