@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from pathlib import Path
@@ -50,6 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
         no_proxy="localhost,127.0.0.1,::1",
         NO_PROXY="localhost,127.0.0.1,::1",
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell without job control starts what is behind "&" like that, and children inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     socket.socket.connect = _connect_here_only  # type: ignore[method-assign]
 
 

@@ -196,7 +196,7 @@ def test_killed_while_the_file_is_made_it_opens_again(
     monkeypatch.setattr(
         sqlite3, "connect", functools.partial(sqlite3.connect, factory=KillingConnection)
     )
-    for at in range(1, 25):
+    for at in range(1, 40):
         path = str(quick_folder / f"{at}.db")
 
         def doomed(path: str = path, at: int = at) -> None:

@@ -6,6 +6,8 @@ type. Findings and verdicts are values, not errors.
 
 from __future__ import annotations
 
+from typing import Any, Tuple
+
 
 class SeatrialError(Exception):
     """Something a user can act on. Printed without a traceback.
@@ -33,6 +35,24 @@ class CouldNotJudgeError(SeatrialError):
     """The question has no answer from what is there (exit 3)."""
 
     exit_code = 3
+
+
+class RefusedLaunchError(SeatrialError):
+    """Nothing was launched, because of what was found before.
+
+    Args:
+        message: the reason, in one sentence.
+        exit_code: 1 when the setup is disproved, 3 when it cannot be judged.
+        checks: the reports (``core.check_report.CheckReport``) that say why.
+        remedy: the next command to type.
+    """
+
+    def __init__(
+        self, message: str, exit_code: int, checks: Tuple[Any, ...] = (), remedy: str = ""
+    ) -> None:
+        super().__init__(message, remedy)
+        self.exit_code = exit_code
+        self.checks = checks
 
 
 class BrokenRecordError(CouldNotJudgeError):

@@ -74,7 +74,8 @@ class Ledger:
         self._connection.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One change that happens or does not; the modules of rows beside this one use it."""
         # IMMEDIATE: whoever reads here to decide is the only one who may write after it.
         with mapped(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
@@ -118,7 +119,7 @@ class Ledger:
             expires=expires,
             upload=upload,
         )
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             insert_authorization(connection, given)
         return given
 
@@ -133,7 +134,7 @@ class Ledger:
         Raises:
             UsageError: there is no such authorization, or a launch took it already.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             found = read_authorization(connection, authorization_id)
             if found is None:
                 raise UsageError(
@@ -165,7 +166,7 @@ class Ledger:
             UsageError: the key was used, a run of the same trial file is still going, or no
                 authorization covers the request; nothing is written then.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             self._refuse_known_key(request.key)
             self._refuse_second_run(request)
             authorization_id = None
@@ -285,7 +286,7 @@ class Ledger:
         given = {name: value for name, value in values.items() if value is not None}
         settings = "".join(f", {name} = ?" for name in given)
         marks = ", ".join("?" for _ in behind)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 f"UPDATE launches SET state = ?{settings} WHERE key = ? AND state IN ({marks})",  # noqa: S608 - column names of ours
                 (state, *given.values(), key, *behind),

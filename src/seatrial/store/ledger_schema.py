@@ -84,6 +84,62 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX launches_by_trial ON launches (trial_id, state)",
         "CREATE INDEX launches_by_run ON launches (run_id)",
     ),
+    (
+        # Every lock of a trial file that was ever written here, with its bounds, gates and
+        # thresholds as JSON: what a later lock is compared with.
+        """
+        CREATE TABLE locks (
+            id INTEGER PRIMARY KEY,
+            trial_file TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            terms TEXT NOT NULL,
+            created TEXT NOT NULL,
+            UNIQUE (trial_file, sha256)
+        ) STRICT
+        """,
+        # How a run under a lock ended; it outlives the record, which may be cleaned away.
+        """
+        CREATE TABLE verdicts (
+            run_id TEXT PRIMARY KEY,
+            trial_file TEXT,
+            lock_sha256 TEXT,
+            verdict TEXT NOT NULL,
+            outcome TEXT,
+            exit_code INTEGER NOT NULL,
+            conclusion TEXT NOT NULL,
+            decided TEXT NOT NULL
+        ) STRICT
+        """,
+        # One row for each held-out case that a model role was given. Unique: a case is used once
+        # under a lock, and again only under the next number, which somebody asked for.
+        """
+        CREATE TABLE heldout_uses (
+            id INTEGER PRIMARY KEY,
+            lock_sha256 TEXT NOT NULL,
+            model_role TEXT NOT NULL,
+            case_id TEXT NOT NULL,
+            case_sha256 TEXT NOT NULL,
+            use INTEGER NOT NULL CHECK (use > 0),
+            run_id TEXT NOT NULL,
+            trial_file TEXT,
+            reason TEXT,
+            used TEXT NOT NULL,
+            UNIQUE (lock_sha256, model_role, case_id, use)
+        ) STRICT
+        """,
+        # The bytes of a runner that a preflight read.
+        """
+        CREATE TABLE preflights (
+            id INTEGER PRIMARY KEY,
+            file TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            passed INTEGER NOT NULL CHECK (passed IN (0, 1)),
+            read TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX heldout_uses_by_case ON heldout_uses (case_sha256)",
+        "CREATE INDEX preflights_by_file ON preflights (file)",
+    ),
 )
 
 
