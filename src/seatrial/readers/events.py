@@ -122,7 +122,7 @@ def read_all_events(layout: RecordLayout) -> tuple[tuple[Event, ...], tuple[Read
     paths = [path for _, path in rank_files(layout)]
     events: list[Event] = []
     problems: list[ReadProblem] = []
-    for path in (*paths, layout.supervisor_events, layout.guard_events):
+    for path in (*paths, layout.supervisor_events, layout.guard_events, layout.leg_events):
         found, wrong = read_events(path)
         events.extend(found)
         problems.extend(wrong)

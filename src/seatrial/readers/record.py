@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from seatrial.core.check_report import CheckReport
 from seatrial.core.errors import BrokenRecordError
 from seatrial.core.launch import Ended, Heartbeat, Started, StopRequest
 from seatrial.core.plan import Plan
@@ -18,6 +19,7 @@ from seatrial.readers.json_file import open_regular, read_json_limited
 __all__ = [
     "read_all_events",
     "read_attached",
+    "read_check",
     "read_closing",
     "read_ended",
     "read_heartbeat",
@@ -43,6 +45,15 @@ def _read(path: str, build: Callable[[Mapping[str, Any]], _T]) -> _T | None:
         return build(value)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BrokenRecordError(f"{path} is not what it should be: {error!r}") from error
+
+
+def read_check(layout: RecordLayout, name: str) -> CheckReport | None:
+    """What a check said that was made before.
+
+    Raises:
+        BrokenRecordError: it cannot be read.
+    """
+    return _read(layout.check(name), CheckReport.from_json)
 
 
 def read_plan(layout: RecordLayout) -> Plan:

@@ -6,7 +6,7 @@ import json
 from importlib import resources
 from typing import Any
 
-SCHEMAS = ("run", "command", "watch", "plan", "event", "trial")
+SCHEMAS = ("run", "command", "watch", "plan", "event", "trial", "lock")
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
     ``run`` is what ``seatrial run --json`` prints, ``command`` what every other command prints,
     ``watch`` one line of ``seatrial watch --json``, ``plan`` the ``plan.json`` of a record,
-    ``event`` one line of an event file, ``trial`` a ``trial.toml``.
+    ``event`` one line of an event file, ``trial`` a ``trial.toml``, ``lock`` a ``trial.lock``.
 
     Raises:
         KeyError: there is no schema of that name.
