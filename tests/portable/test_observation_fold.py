@@ -240,3 +240,13 @@ def test_what_a_trainer_logs_of_the_steps_again_is_no_second_curve():
     assert "loss" in names
     alone = observe([event(3, "eval", step=2, metrics=logged, source="log")])
     assert {"grad_norm", "learning_rate", "loss"} <= {curve.name for curve in alone.curves}
+
+
+def test_evaluations_around_a_training_are_told_from_those_in_it() -> None:
+    log = Log().add("eval", step=0, segment=1, metrics={"eval_loss": 9.0})
+    log.steps(2, segment=1).add("eval", step=2, segment=1, metrics={"eval_loss": 1.0})
+    log.end("segment", segment=1).add("eval", step=2, segment=1, metrics={"eval_loss": 0.1})
+    log.add("eval", step=2, segment=2, metrics={"eval_loss": 0.2})
+    log.steps(1, 3, segment=2).add("eval", step=3, segment=2, metrics={"eval_loss": 0.3})
+    seen = observe(log.events).evaluations
+    assert [item.in_training for item in seen] == [False, True, False, False, True]

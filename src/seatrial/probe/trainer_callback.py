@@ -141,16 +141,24 @@ class TrainerWatch:
 
 
 def _best(args: Any, state: Any) -> Optional[Dict[str, Any]]:
-    """The best checkpoint as the Trainer recorded it."""
+    """The best checkpoint as the Trainer recorded it, and how it was to choose.
+
+    None when no metric was named and nothing recorded; a metric without a record is told.
+    """
     path = getattr(state, "best_model_checkpoint", None)
     value = getattr(state, "best_metric", None)
-    if path is None and value is None:
+    metric = getattr(args, "metric_for_best_model", None)
+    if path is None and value is None and metric is None:
         return None
     return {
-        "metric": getattr(args, "metric_for_best_model", None),
+        "metric": metric,
         "value": value,
         "step": getattr(state, "best_global_step", None),
         "path": None if path is None else os.path.abspath(path),
+        "greater_is_better": getattr(args, "greater_is_better", None),
+        "load_best": bool(getattr(args, "load_best_model_at_end", False)),
+        "limit": getattr(args, "save_total_limit", None),
+        "global_step": getattr(state, "global_step", None),
     }
 
 

@@ -136,9 +136,16 @@ class _Fold:
                 segment=whole(event.data, "segment") or 0,
                 metrics=metrics,
                 source=text(event.data, "source"),
+                global_step=whole(event.data, "global_step"),
+                in_training=self._is_training(event),
             )
         )
         self.curves.evaluation(event, step, metrics)
+
+    def _is_training(self, event: Event) -> bool:
+        key = (event.rank or 0, event.pid, whole(event.data, "segment") or 0)
+        segment = self.segments.get(key)
+        return segment is not None and bool(segment.rounds) and not segment.end
 
     def _end(self, event: Event, rank: int) -> None:
         if event.data.get("scope") == "process":

@@ -99,13 +99,20 @@ class SaveView:
 
 @dataclass(frozen=True)
 class EvaluationView:
-    """One evaluation (or line of emitted metrics). Values may be nan or inf."""
+    """One evaluation (or line of emitted metrics). Values may be nan or inf.
+
+    ``global_step`` is the Trainer's own count, which a resumed run does not begin at 0.
+    ``in_training`` is False before the first step of its segment and after the segment's end: a
+    trainer chose nothing by what was evaluated then.
+    """
 
     rank: Optional[int]
     step: Optional[int]
     segment: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
+    global_step: Optional[int] = None
+    in_training: bool = True
 
 
 @dataclass(frozen=True)
