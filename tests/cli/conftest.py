@@ -44,7 +44,8 @@ class Answer:
     def result(self) -> dict[str, Any]:
         """The one object on stdout, checked against its schema."""
         value: dict[str, Any] = json.loads(self.out)
-        jsonschema.validate(value, load_schema(value["schema"].partition("/")[0].split(".")[-1]))
+        name = value["schema"].partition("/")[0].split(".")[-1]
+        jsonschema.validate(value, load_schema(name if name in ("run", "watch") else "command"))
         return value
 
     def codes(self, severity: str = "error") -> list[str]:

@@ -238,6 +238,19 @@ def test_hung_after_success_is_told_from_work_after_training() -> None:
         run.clean()
 
 
+def test_the_finalizer_is_handed_command_and_environment_and_may_leave_them_unread() -> None:
+    take = (
+        "import json, sys; m = json.load(sys.stdin);"
+        " open(m['plan']['record'] + '/took', 'w').write(json.dumps([sys.argv[1:], m['argv'],"
+        " m['env']['HANDED']]))"
+    )
+    env = {**os.environ, "HANDED": "over", "LONG": "x" * 100000}
+    with supervised("step(1)", finalizer=(sys.executable, "-c", take), env=env) as run:
+        assert run.json(os.path.join(run.record, "took")) == [["--legs"], run.argv, "over"]
+    with supervised("step(1)", finalizer=(sys.executable, "-c", "pass"), env=env) as run:
+        assert run.ended["reason"] == "natural"
+
+
 def test_the_finalizer_runs_behind_the_last_words_and_cannot_change_them() -> None:
     look = "import os,sys; print('finalized', os.path.exists('launch/ended.json')); sys.exit(9)"
     with supervised("step(1)", finalizer=(sys.executable, "-c", look)) as run:

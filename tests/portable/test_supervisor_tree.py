@@ -157,7 +157,7 @@ def test_a_stopped_process_takes_term_and_kill_now_cuts_the_grace_short() -> Non
         while ending.step(time.monotonic()) is None:
             child.poll()
             time.sleep(0.02)
-        assert child.wait(5) == -expected and time.monotonic() - begin < 5
+        assert child.wait(5) == -expected and time.monotonic() - begin < 15  # far from the grace
         keeper.kill()
         keeper.wait()
 

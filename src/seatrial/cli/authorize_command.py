@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from seatrial.cli.output import command_object, current_folder, print_json, print_text
+from seatrial.cli.output import command_object, current_folder, print_json, print_text, say
 from seatrial.core.authorization import Authorization
 from seatrial.core.errors import UsageError
 
@@ -42,6 +42,7 @@ def authorize_command(options: argparse.Namespace) -> int:
         ),
         cwd,
         dict(os.environ),
+        say,
     )
     text = (
         f"authorization {given.id}: {given.who} allows one launch of plan "

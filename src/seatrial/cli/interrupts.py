@@ -28,6 +28,10 @@ class Interrupts:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._count += 1
 
+    def is_asked(self) -> bool:
+        """Whether Ctrl-C was typed: ends what is checked before the launch."""
+        return self._count > 0
+
     def check_before_launch(self) -> None:
         """Leave while nothing was started.
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from seatrial.workflows.checks import Legs
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (contract: 0, 1, 2, 3, 4, 130)."""
@@ -94,13 +96,13 @@ def _parsed(own: list[str]) -> argparse.Namespace:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from seatrial.cli.parser import build_parser, split_command
+    from seatrial.cli.parser import TAKE_WORDS, build_parser, split_command
     from seatrial.core.errors import UsageError
 
     own, command = split_command(arguments)
     options = _parsed(own)
     name = options.command
-    if command is not None and name != "run":
+    if command is not None and name not in TAKE_WORDS:
         raise UsageError(
             f"only `seatrial run` takes a command behind --, not {name or 'seatrial alone'}",
             remedy="seatrial run -- " + " ".join(command[:3]),
@@ -112,6 +114,8 @@ def _dispatch(arguments: list[str]) -> int:
         from seatrial.cli.run_command import run_command
 
         return run_command(options, command)
+    if name in ("init", "freeze", "preflight", "rules"):
+        return _before_a_run(name, options, command)
     if name == "authorize":
         from seatrial.cli.authorize_command import authorize_command
 
@@ -123,8 +127,39 @@ def _dispatch(arguments: list[str]) -> int:
     if name == "finalize":
         from seatrial.workflows.finalize import finalize
 
-        finalize(options.record)
+        finalize(options.record, _legs_from_stdin() if options.legs else None)
         return 0
     from seatrial.cli import record_commands
 
     return record_commands.COMMANDS[name](options)
+
+
+def _legs_from_stdin() -> Legs | None:
+    """What the supervisor hands its finalizer; None when it is no launch message."""
+    from seatrial.supervisor.message import LaunchMessage
+    from seatrial.workflows.checks import Legs
+
+    try:
+        message = LaunchMessage.from_bytes(sys.stdin.buffer.read())
+    except ValueError as error:
+        sys.stderr.write(f"seatrial: {error}\n")
+        return None
+    return Legs(message.argv, message.env)
+
+
+def _before_a_run(name: str, options: argparse.Namespace, command: list[str] | None) -> int:
+    if name == "init":
+        from seatrial.cli.init_command import init_command
+
+        return init_command(options, command)
+    if name == "freeze":
+        from seatrial.cli.freeze_command import freeze_command
+
+        return freeze_command(options)
+    if name == "preflight":
+        from seatrial.cli.preflight_command import preflight_command
+
+        return preflight_command(options, command)
+    from seatrial.cli.rules_command import rules_command
+
+    return rules_command(options)

@@ -17,9 +17,15 @@ COMMANDS = (
     "stop",
     "open",
     "clean",
+    "init",
+    "freeze",
+    "preflight",
+    "rules",
     "authorize",
     "schema",
 )
+# Commands that take words behind ``--``: the training command, or arguments of the runner.
+TAKE_WORDS = ("run", "init", "preflight")
 _RUN_HELP = """\
 Run a training command under bounds and gates, watched from inside, and judge it.
 
@@ -57,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _add_run(commands)
     _add_run_views(commands)
+    _add_before_a_run(commands)
     _add_authorize(commands)
     schema = commands.add_parser(
         "schema", help="JSON Schemas of everything read or written", allow_abbrev=False
@@ -65,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     _with_json(schema)
     finalize = commands.add_parser("finalize", allow_abbrev=False)  # called by the supervisor
     finalize.add_argument("record")
+    finalize.add_argument("--legs", action="store_true")
     return parser
 
 
@@ -82,6 +90,11 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
     run.add_argument("--max-steps", metavar="N", help="step cap (optimizer update rounds)")
     run.add_argument("--wall", metavar="TIME", help="time cap: 90s, 10m, 1h30m")
     run.add_argument("--memory", metavar="SIZE", help="memory cap of all processes: 4GiB, 500MB")
+    run.add_argument(
+        "--heldout-again",
+        metavar="REASON",
+        help="use held-out cases that were used before; the report shows the reason",
+    )
     _with_json(run)
 
 
@@ -113,6 +126,48 @@ def _add_run_views(commands: argparse._SubParsersAction[_Parser]) -> None:
     clean.add_argument("--all", action="store_true", help="every ended run")
     clean.add_argument("--dry-run", action="store_true", help="only list what would go")
     _with_json(clean)
+
+
+def _add_before_a_run(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "draft a trial.toml from a training script, without running it"
+    init = commands.add_parser(
+        "init",
+        help=text,
+        description=text,
+        usage="seatrial init [options] RUNNER [-- ARGS ...]",
+        allow_abbrev=False,
+    )
+    init.add_argument("runner", metavar="RUNNER", help="the training script")
+    init.add_argument("--out", metavar="FILE", help="where to write (trial.toml beside the script)")
+    init.add_argument("--force", action="store_true", help="replace a file that is there")
+    _with_json(init)
+    text = "write trial.lock: every input, file and threshold of a trial by its content"
+    freeze = commands.add_parser("freeze", help=text, description=text, allow_abbrev=False)
+    freeze.add_argument("trial", nargs="?", default="trial.toml", metavar="TRIAL")
+    freeze.add_argument("--check", action="store_true", help="write nothing; list every drift")
+    _with_json(freeze)
+    text = "check a runner or a trial before it is launched"
+    preflight = commands.add_parser(
+        "preflight",
+        help=text,
+        description=text + ". Nothing is executed without --dry-run.",
+        usage="seatrial preflight [options] RUNNER|TRIAL [-- ARGS ...]",
+        allow_abbrev=False,
+    )
+    preflight.add_argument("runner", metavar="RUNNER", help="a script, or a trial.toml")
+    for flag, about in (("--require", "must be in the file"), ("--forbid", "must not be in it")):
+        preflight.add_argument(
+            flag, metavar="TEXT", action="append", default=[], help=f"literal text that {about}"
+        )
+    preflight.add_argument(
+        "--dry-run", action="store_true", help="also execute: real parsing, the trial's dry run"
+    )
+    _with_json(preflight)
+    text = "explain a rule, a gate or a check; without CODE list them"
+    rules = commands.add_parser("rules", help=text, description=text, allow_abbrev=False)
+    rules.add_argument("code", nargs="?", metavar="CODE")
+    rules.add_argument("--markdown", action="store_true", help="all pages as one document")
+    _with_json(rules)
 
 
 def _add_authorize(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TextIO
 
 from seatrial.cli.interrupts import Interrupts
-from seatrial.cli.output import current_folder, print_run, say
-from seatrial.core.errors import UsageError
+from seatrial.cli.output import current_folder, print_run, redacted, say
+from seatrial.core.errors import RefusedLaunchError, UsageError
+from seatrial.core.run_result import RunResult
 
 
 def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
@@ -19,6 +21,7 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
     from seatrial.cli.view import TerminalView
     from seatrial.evidence.terminal import bounds_block
     from seatrial.readers.bounds import BoundFlags
+    from seatrial.workflows.admit import admit, refused_result
     from seatrial.workflows.prepare import RunRequest, prepare
     from seatrial.workflows.run import follow, launch
 
@@ -30,9 +33,20 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
         out=options.out,
     )
     prepared = prepare(request, current_folder(), dict(os.environ))
-    say(bounds_block(prepared.plan))
+    try:
+        admitted = admit(
+            prepared,
+            dict(os.environ),
+            say,
+            heldout_again=options.heldout_again,
+            stop=interrupts.is_asked,
+        )
+    except RefusedLaunchError as error:
+        interrupts.check_before_launch()
+        return _say_refusal(refused_result(error, prepared), error.remedy, as_json=options.json)
     interrupts.check_before_launch()
-    launched = launch(prepared)
+    say(bounds_block(admitted.prepared.plan))
+    launched = launch(admitted)
     interrupts.watch(launched.layout)
     say(f"seatrial: run {launched.run_id}, record {launched.layout.folder}")
     result = follow(launched.layout, TerminalView(output_to_stderr=options.json), interrupts.act)
@@ -42,6 +56,25 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
         say(f"seatrial: {result.conclusion}")
         return result.exit_code
     say_verdict(launched.layout.folder, to_stderr=options.json)
+    return result.exit_code
+
+
+def _say_refusal(result: RunResult, remedy: str, *, as_json: bool) -> int:
+    """Print why nothing was launched; returns the exit code."""
+    from seatrial.core.redaction import from_environment
+    from seatrial.evidence.terminal import verdict_block
+
+    target = sys.stderr if as_json else sys.stdout
+    text = verdict_block(
+        result,
+        ["Nothing was launched, so nothing was tested."],
+        remedy,
+        colour=target.isatty() and "NO_COLOR" not in os.environ,
+        width=_width(),
+    )
+    _write(target, redacted(text))
+    if as_json:
+        print_run(from_environment(os.environ, (), sys.argv).value(result.to_json()))
     return result.exit_code
 
 
@@ -62,8 +95,10 @@ def say_verdict(record: str, *, to_stderr: bool) -> None:
     """Print the final block of an ended run: verdict, reasons, what was not tested, next."""
     from seatrial.core.record_layout import RecordLayout
     from seatrial.evidence import words
+    from seatrial.evidence.heldout_view import heldout_lines
     from seatrial.evidence.terminal import verdict_block
     from seatrial.readers.record import read_closing, read_plan, read_result
+    from seatrial.workflows.checks import made_before
 
     layout = RecordLayout(record)
     result = read_result(layout)
@@ -79,7 +114,12 @@ def say_verdict(record: str, *, to_stderr: bool) -> None:
         colour=target.isatty() and "NO_COLOR" not in os.environ,
         width=_width(),
         hypothesis=words.hypothesis_of(read_plan(layout)),
+        heldout=heldout_lines(made_before(layout)),
     )
+    _write(target, text)
+
+
+def _write(target: TextIO, text: str) -> None:
     try:
         target.write("\n" + text.rstrip("\n") + "\n")
         target.flush()

@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from seatrial.core import verdict
+from seatrial.core.check_report import CheckReport
 from seatrial.core.finding import Finding, NotJudged, cause_first
 from seatrial.core.judgement.case import Case, case_of
 from seatrial.core.judgement.conclusion import conclusion_of
@@ -22,6 +23,8 @@ from seatrial.core.run_result import BEST_KEYS, RunResult
 from seatrial.core.trial import Trial
 from seatrial.core.trip import STOP, Sample, Trip
 
+# The finding of a held-out threshold that does not hold: what disproves a hypothesis.
+HELDOUT_GATE = "eval_mode.heldout_gate"
 _SECONDS_PER_HOUR = Decimal(3600)
 _SMALLEST_PRICE = Decimal("0.0001")
 
@@ -35,6 +38,7 @@ def judge(
     resources: Sequence[Sample] = (),
     stderr_tail: str = "",
     trial: Optional[Trial] = None,
+    checks: Sequence[CheckReport] = (),
 ) -> RunResult:
     """Judge one run by the contract's table.
 
@@ -47,16 +51,16 @@ def judge(
         resources: samples of the process tree.
         stderr_tail: the last lines of the runner's stderr, secrets removed.
         trial: what was asked for; taken from ``plan.trial`` when None.
+        checks: what was checked beside the run, before and after it.
     """
-    case = case_of(
-        plan, started, ended, observation, tuple(trips), tuple(resources), stderr_tail, trial
-    )
+    seen = (observation, tuple(trips), tuple(resources), stderr_tail)
+    case = case_of(plan, started, ended, *seen, trial, tuple(checks))
     crash = crash_of(case)
     outcome = outcome_of(case, crash)
     environment_fault = is_environment_fault(case, outcome, crash)
     findings = _findings(case, outcome, crash)
     open_points = not_judged(case, outcome, environment_fault)
-    exit_code = _exit_code(outcome, findings, open_points)
+    exit_code = _exit_code(case, outcome, findings, open_points)
     return RunResult(
         exit_code=exit_code,
         outcome=outcome,
@@ -70,7 +74,9 @@ def judge(
         done=observation.steps_done,
         findings=findings,
         not_judged=open_points,
-        best=_best(observation.best),
+        best=_best(_fact(case, "best_checkpoint", "best") or observation.best),
+        heldout=_heldout(case),
+        lock_sha256=plan.lock_sha256,
         hypothesis=_hypothesis(case),
         seconds=_seconds(case),
         peak_memory_bytes=_peak_memory(case),
@@ -84,6 +90,7 @@ def _findings(case: Case, outcome: str, crash: Optional[Crash]) -> Tuple[Finding
         *findings_of_trips(case, outcome),
         *findings_of_ending(case, outcome, crash),
         *findings_of_observation(case),
+        *(finding for report in case.checks for finding in report.findings),
     )
     return cause_first(only_told(_with_cause(found, outcome)))
 
@@ -102,9 +109,13 @@ def _with_cause(findings: Tuple[Finding, ...], outcome: str) -> Tuple[Finding, .
     return (*findings, own)
 
 
-def _exit_code(outcome: str, findings: Sequence[Finding], open_points: Sequence[NotJudged]) -> int:
+def _exit_code(
+    case: Case, outcome: str, findings: Sequence[Finding], open_points: Sequence[NotJudged]
+) -> int:
     codes: List[int] = []
-    if outcome == "interrupted":
+    if outcome == "interrupted" or any(
+        report.facts.get("interrupted") is True for report in case.checks
+    ):
         codes.append(verdict.EXIT_INTERRUPTED)
     if any(finding.severity == "error" for finding in findings):
         codes.append(verdict.EXIT_FAIL)
@@ -114,15 +125,37 @@ def _exit_code(outcome: str, findings: Sequence[Finding], open_points: Sequence[
 
 
 def _best(best: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
-    """The best checkpoint as the trainer recorded it; its hash is unknown unless recorded."""
-    return {key: best.get(key) for key in BEST_KEYS} if best else None
+    """The best checkpoint as it was recomputed, else as the trainer recorded it."""
+    if not best or (best.get("path") is None and best.get("value") is None):
+        return None
+    return {key: best.get(key) for key in BEST_KEYS}
 
 
 def _hypothesis(case: Case) -> str:
     if not case.hypothesis:
         return "not stated"
     failed = any(trip.gate == "gate.project" and trip.action == STOP for trip in case.trips)
-    return "disproved" if failed else "not disproved"
+    missed = any(
+        finding.code == HELDOUT_GATE and finding.severity == "error"
+        for report in case.checks
+        for finding in report.findings
+    )
+    return "disproved" if failed or missed else "not disproved"
+
+
+def _fact(case: Case, check: str, name: str) -> Any:
+    for report in case.checks:
+        if report.name == check:
+            return report.facts.get(name)
+    return None
+
+
+def _heldout(case: Case) -> Mapping[str, Any]:
+    """The held-out table; empty when no case was evaluated."""
+    for report in case.checks:
+        if report.name == "heldout":
+            return dict(report.facts)
+    return {}
 
 
 def _seconds(case: Case) -> float:

@@ -35,6 +35,11 @@ class Plan:
         grace_s: seconds between asking, TERM and KILL.
         out: folder that receives a copy of the record at the end, or None.
         finalizer: command that turns the ended record into result and report; may be empty.
+        legs: what executes the user's code besides ``main``, each ``{"name", "wall_s"}``; the
+            finalizer makes them, once.
+        lock_sha256: of the frozen inputs; None for an ad-hoc run.
+        heldout_use: the number of this use of the held-out cases under the lock; 0 for none.
+        heldout_again: why they are used again.
     """
 
     run_id: str
@@ -61,6 +66,10 @@ class Plan:
     trial: Optional[Mapping[str, Any]] = None
     created: str = ""
     out: Optional[str] = None
+    legs: Tuple[Mapping[str, Any], ...] = ()
+    lock_sha256: Optional[str] = None
+    heldout_use: int = 0
+    heldout_again: Optional[str] = None
     schema: str = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
@@ -87,10 +96,25 @@ class Plan:
         }
         return cls(**known)
 
+    @property
+    def legs_s(self) -> float:
+        """Seconds that the legs behind the main one may take together."""
+        return float(sum(leg.get("wall_s", 0.0) for leg in self.legs))
+
     def sha256(self) -> str:
         """Hash of what an authorization approves: everything but identity, place and time."""
         value = self.to_json()
-        for key in ("run_id", "record", "created", "finalizer", "out", "env_names", "env_left_out"):
+        for key in (
+            "run_id",
+            "record",
+            "created",
+            "finalizer",
+            "out",
+            "env_names",
+            "env_left_out",
+            "heldout_use",
+            "heldout_again",
+        ):
             value.pop(key)
         text = strict_json.dumps(dict(sorted(value.items())))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -44,6 +44,11 @@ class RecordLayout:
         return self._at("run", "events.guard.jsonl")
 
     @property
+    def leg_events(self) -> str:
+        """``run.state`` events of the finalizer while it makes the checks behind the run."""
+        return self._at("run", "events.legs.jsonl")
+
+    @property
     def resources(self) -> str:
         """Samples of the process tree, one ``core.trip.Sample`` a line."""
         return self._at("run", "resources.jsonl")
@@ -107,6 +112,20 @@ class RecordLayout:
     def closing(self) -> str:
         """What the terminal says beside the result: what was not tested, the next command."""
         return self._at("closing.json")
+
+    def check(self, name: str) -> str:
+        """The ``core.check_report.CheckReport`` of one check, for example ``inputs``."""
+        return self._at("checks", f"{name}.json")
+
+    @property
+    def lock(self) -> str:
+        """The lock that the run was launched under; missing for an ad-hoc run."""
+        return self._at("trial.lock")
+
+    @property
+    def heldout(self) -> str:
+        """Folder of the held-out evaluation: one file of answers a model role."""
+        return self._at("heldout")
 
     @property
     def finalize_lock(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from typing import Iterator, Mapping, Tuple
+from typing import Iterator, Mapping, Sequence, Tuple
 
+from seatrial.core.check_report import CheckReport
 from seatrial.core.judgement.seen import launched_world
 from seatrial.core.observation import Observation
 from seatrial.core.plan import Plan
@@ -13,19 +14,21 @@ from seatrial.core.run_result import RunResult
 
 _NAMES: Mapping[str, str] = {"fsdp": "FSDP", "zero_stage": "DeepSpeed ZeRO"}
 
-_ALWAYS = (
-    "Resuming, reloading a checkpoint in a fresh process and held-out cases were not tested.",
-    "Whether the model becomes good enough for its purpose was not tested.",
-)
+_ALWAYS = ("Resuming from a checkpoint was not tested.",)
+_PURPOSE = "Whether the model becomes good enough for its purpose was not tested."
+_NO_HELDOUT = "Reloading a checkpoint in a fresh process and held-out cases were not tested."
 
 
-def not_tested(plan: Plan, observation: Observation, result: RunResult) -> Tuple[str, ...]:
+def not_tested(
+    plan: Plan, observation: Observation, result: RunResult, checks: Sequence[CheckReport] = ()
+) -> Tuple[str, ...]:
     """Plain sentences on what this run says nothing about, the most specific first.
 
     Args:
         plan: what was to run.
         observation: what was seen.
         result: how it was judged.
+        checks: what was checked beside the run.
     """
     if not observation.ranks or result.done == 0:
         return ("Nothing was tested: no optimizer step was seen.",)
@@ -34,6 +37,7 @@ def not_tested(plan: Plan, observation: Observation, result: RunResult) -> Tuple
         *_sharding(plan, observation),
         *_hardware(observation),
         *_artefacts(observation),
+        *_heldout(checks),
         *_ALWAYS,
     )
 
@@ -106,6 +110,18 @@ def _artefacts(observation: Observation) -> Iterator[str]:
         yield "No checkpoint was saved while it was watched: saving was not tested."
     if not observation.evaluations:
         yield "No evaluation was seen: evaluation was not tested."
+
+
+def _heldout(checks: Sequence[CheckReport]) -> Iterator[str]:
+    facts = next((report.facts for report in checks if report.name == "heldout"), {})
+    models = facts.get("models")
+    if not isinstance(models, dict) or "trained" not in models:
+        yield _NO_HELDOUT
+        yield _PURPOSE
+        return
+    yield f"Other cases than the {facts.get('cases')} held-out ones were not tested."
+    if not facts.get("gates"):
+        yield _PURPOSE
 
 
 def _reference(result: RunResult) -> str:

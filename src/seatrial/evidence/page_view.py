@@ -10,7 +10,9 @@ from seatrial.core.trip import STOP
 from seatrial.core.units import format_size
 from seatrial.evidence import words
 from seatrial.evidence.bounds_view import bound_rows, gate_rows
+from seatrial.evidence.checks_view import CHECKPOINT_HEADER, checkpoint_rows, frozen_rows
 from seatrial.evidence.finding_tree import MAX_FINDINGS, evidence_pairs, finding_tree, place_text
+from seatrial.evidence.heldout_view import heldout_view
 from seatrial.evidence.panels import Panel, build_panels
 from seatrial.evidence.plain_text import TEXT_LIMIT, any_value, number, one_line, output_end, size
 from seatrial.evidence.report_input import ReportInput
@@ -59,7 +61,10 @@ def page_values(report: ReportInput) -> dict[str, Any]:
         "evaluations": evaluation_rows(report.evaluations),
         "saves": save_rows(report.saves),
         "best": _pairs({key: (result.best or {}).get(key) for key in _BEST}, skip_none=True),
-        "heldout": _pairs(result.heldout),
+        "heldout": heldout_view(report.checks),
+        "frozen": frozen_rows(report),
+        "checkpoints": checkpoint_rows(report),
+        "checkpoint_header": CHECKPOINT_HEADER,
         "environment": _pairs(report.environment),
         "model": _pairs(report.model),
         "bounds": [(row.name, row.value, row.source) for row in bound_rows(plan)],

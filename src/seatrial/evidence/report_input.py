@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from seatrial.core.check_report import CheckReport
 from seatrial.core.curve import Curve
 from seatrial.core.gates.settings import GateSettings
 from seatrial.core.plan import Plan
@@ -48,6 +49,7 @@ class ReportInput:
         next_command: the next command to type.
         started: when the runner was started, UTC.
         evaluations, saves: data of the events ``eval`` and ``save``, in order.
+        checks: what was checked beside the run, before and after it.
         output_tail: the end of the run's output, secrets removed.
     """
 
@@ -64,6 +66,7 @@ class ReportInput:
     started: str = ""
     evaluations: tuple[Mapping[str, Any], ...] = ()
     saves: tuple[Mapping[str, Any], ...] = ()
+    checks: tuple[CheckReport, ...] = ()
     output_tail: str = ""
 
 

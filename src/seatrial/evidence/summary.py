@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from seatrial.core.finding import Finding
 from seatrial.evidence import words
 from seatrial.evidence.bounds_view import bound_rows, gate_rows
+from seatrial.evidence.checks_view import CHECKPOINT_HEADER, checkpoint_rows, frozen_rows
 from seatrial.evidence.finding_tree import (
     MAX_FINDINGS,
     Node,
@@ -15,6 +16,7 @@ from seatrial.evidence.finding_tree import (
     finding_tree,
     place_text,
 )
+from seatrial.evidence.heldout_view import heldout_view
 from seatrial.evidence.markdown import code, code_block, prose, table
 from seatrial.evidence.page_view import (
     MAX_LINES,
@@ -44,10 +46,12 @@ def render_summary(report: ReportInput) -> str:
         *_listed("What was tested", report.tested, "Nothing was tested."),
         *_listed("What was not tested", report.not_tested, "Nothing is listed."),
         *_findings(report),
+        *_heldout(report),
         *_trips(report),
         *_curves(report),
         *_not_judged(report),
         *_evaluations(report),
+        *_frozen(report),
         *_environment(report),
         *_bounds(report),
         "## Command",
@@ -103,6 +107,27 @@ def _finding(finding: Finding, indent: str) -> list[str]:
         lines.append(f"{indent}  - {', '.join(evidence)}")
     if finding.remedy:
         lines.append(f"{indent}  - remedy: {prose(finding.remedy)}")
+    return lines
+
+
+def _heldout(report: ReportInput) -> list[str]:
+    view = heldout_view(report.checks)
+    if view is None:
+        return []
+    rows = [tuple(map(prose, row)) for row in view.rows]
+    lines = ["## Held-out cases", "", prose(view.sentence), "", *table(view.header, rows), ""]
+    for name, proof in view.models:
+        lines += [f"The {prose(name)} model:", ""]
+        lines += [*table(("proof", "value"), ((prose(k), code(v)) for k, v in proof)), ""]
+    return lines
+
+
+def _frozen(report: ReportInput) -> list[str]:
+    rows = [(prose(name), code(value)) for name, value in frozen_rows(report)]
+    lines = ["## Frozen inputs", "", *table(("what", "value"), rows), ""] if rows else []
+    checkpoints = [tuple(map(prose, row)) for row in checkpoint_rows(report)]
+    if checkpoints:
+        lines += ["## Checkpoints on disk", "", *table(CHECKPOINT_HEADER, checkpoints), ""]
     return lines
 
 

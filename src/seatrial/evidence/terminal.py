@@ -32,6 +32,7 @@ def verdict_block(
     colour: bool,
     width: int,
     hypothesis: str = "",
+    heldout: Sequence[str] = (),
 ) -> str:
     """What the terminal prints at the end: verdict, reasons, what was not tested, what to type.
 
@@ -42,6 +43,7 @@ def verdict_block(
         colour: whether the terminal shows colours; nothing is said by colour alone.
         width: columns of the terminal.
         hypothesis: what the trial set out to disprove; empty when it states none.
+        heldout: lines on the held-out cases (``heldout_view.heldout_lines``).
 
     Returns:
         Lines without a line feed at the end. Texts of the run cannot steer the terminal.
@@ -59,6 +61,12 @@ def verdict_block(
     block.pair("probe", words.probe_text(result))
     if hypothesis:
         block.text(f"  hypothesis  {result.hypothesis}: {hypothesis}", "", "    ")
+    if heldout:
+        block.line("")
+        block.text(heldout[0], "")
+        for line in heldout[1 : 1 + _MAX_LINES]:
+            block.line(f"  {line}")
+        block.more(len(heldout) - 1 - _MAX_LINES)
     _findings(block, result)
     _not_judged(block, result)
     if not_tested:

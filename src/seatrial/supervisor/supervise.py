@@ -30,7 +30,7 @@ from seatrial.supervisor.spawn import (
     secret_names,
     spawn_runner,
 )
-from seatrial.supervisor.tree import RunTree
+from seatrial.supervisor.tree import RunTree, end_tree
 
 EXIT_ENDED = 0
 EXIT_LOST = 1
@@ -166,7 +166,15 @@ def _end(
     beat()
     if not record.ended(ended):
         return EXIT_NO_RECORD
-    run_finalizer(message.plan.finalizer, record.layout.supervisor_log, beat)
+    run_finalizer(
+        message.plan.finalizer,
+        record.layout.supervisor_log,
+        beat,
+        message.to_bytes(),
+        message.plan.legs_s,
+    )
+    if message.plan.legs:  # a process that the user's code let loose behind the run ends with it
+        end_tree(RunTree(message.plan.run_id, os.getpid()), 0.5, 2.0)
     if heartbeat is not None:
         heartbeat("ended")
     return EXIT_ENDED

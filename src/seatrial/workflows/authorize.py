@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -13,6 +13,7 @@ from seatrial.core.redaction import from_environment
 from seatrial.core.units import parse_duration, parse_money
 from seatrial.store.ledger import open_ledger
 from seatrial.store.state_folder import create_state_folder, find_state_folder
+from seatrial.workflows.admit import lock_of, with_lock
 from seatrial.workflows.prepare import RunRequest, prepare
 
 
@@ -28,13 +29,16 @@ class AuthorizeRequest:
     expires: str
 
 
-def authorize(request: AuthorizeRequest, cwd: str, environ: Mapping[str, str]) -> Authorization:
-    """Record approval of one launch of the trial as it stands now.
+def authorize(
+    request: AuthorizeRequest, cwd: str, environ: Mapping[str, str], say: Callable[[str], None]
+) -> Authorization:
+    """Record approval of one launch of the trial as it stands now, frozen by its lock.
 
     Raises:
         UsageError: the trial is refused, the engine is another one, or a value cannot be read.
     """
     prepared = prepare(RunRequest(trial_file=request.trial_file), cwd, environ)
+    prepared = with_lock(prepared, lock_of(prepared, environ, say))
     if request.engine != prepared.trial.engine:
         raise UsageError(
             f"{request.trial_file} runs on engine {prepared.trial.engine}, not {request.engine}",

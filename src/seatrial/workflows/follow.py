@@ -88,7 +88,10 @@ class Follower:
         self._layout = layout
         self._view = view
         self._streams = {"stdout": _Tail(layout.stdout), "stderr": _Tail(layout.stderr)}
-        self._events = [_EventTail(layout.supervisor_events), _EventTail(layout.guard_events)]
+        self._events = [
+            _EventTail(path)
+            for path in (layout.supervisor_events, layout.guard_events, layout.leg_events)
+        ]
         self._last_shown = time.monotonic()
         self._orphaned_since: float | None = None
         self._said: set[str] = set()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any
 
 from seatrial.core.errors import UsageError
 from seatrial.core.gates.settings import settings_for
@@ -15,6 +14,7 @@ from seatrial.core.plan import Plan
 from seatrial.core.redaction import Redactor, from_environment
 from seatrial.core.runner_env import runner_environment
 from seatrial.core.trial import RunnerSpec, Trial
+from seatrial.core.trial_json import trial_to_json
 from seatrial.engines import Engine, engine_named
 from seatrial.readers.bounds import BoundFlags, bounds_for
 from seatrial.readers.command import check_command
@@ -134,26 +134,9 @@ def _plan_of(
         finalizer=(sys.executable, "-P", "-m", "seatrial", "finalize"),
         money=str(bounds.money),
         engine=trial.engine,
-        trial=redactor.value(_trial_json(trial)),
+        trial=redactor.value(trial_to_json(trial)),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         out=None if out is None else os.path.abspath(out),
     )
     price = engine.price_per_hour(plan)
     return replace(plan, price_per_hour=str(price), gates=settings_for(trial, price).to_json())
-
-
-def _trial_json(trial: Trial) -> dict[str, Any]:
-    """The trial as plain JSON values, for the record. Values of ``env`` stay out: names only."""
-    value = asdict(trial)
-    value["bounds"]["money"] = str(trial.bounds.money)
-    value["runner"]["env"] = sorted(trial.runner.env)
-    value["runner"].pop("command")  # the plan carries it, redacted as a command line
-    return _plain(value)  # type: ignore[no-any-return]  # a dict in, a dict out
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value

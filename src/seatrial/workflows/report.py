@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from seatrial.core.check_report import CheckReport
 from seatrial.core.curve import Curve
 from seatrial.core.launch import Started
 from seatrial.core.observation import Observation
@@ -26,6 +27,7 @@ def report_input(
     trips: tuple[Trip, ...],
     samples: Sequence[Sample],
     output_tail: str,
+    checks: Sequence[CheckReport] = (),
 ) -> ReportInput:
     """The values behind a page; ``not_tested`` and ``next_command`` are the caller's to add."""
     return ReportInput(
@@ -36,10 +38,11 @@ def report_input(
         gate_lines=gate_lines_for(plan),
         environment=dict(observation.env),
         model=dict(observation.models[0].data) if observation.models else {},
-        tested=_tested(result, observation),
+        tested=_tested(result, observation, checks),
         started="" if started is None else started.t,
         evaluations=tuple(dict(vars(item)) for item in observation.evaluations),
         saves=tuple(_save(dict(vars(item))) for item in observation.saves),
+        checks=tuple(checks),
         output_tail=output_tail,
     )
 
@@ -69,7 +72,9 @@ def _save(save: dict[str, Any]) -> dict[str, Any]:
     return save
 
 
-def _tested(result: RunResult, observation: Observation) -> tuple[str, ...]:
+def _tested(
+    result: RunResult, observation: Observation, checks: Sequence[CheckReport]
+) -> tuple[str, ...]:
     if result.done == 0:
         return ()
     ranks = f"{len(observation.ranks)} rank{'s' if len(observation.ranks) != 1 else ''}"
@@ -82,6 +87,37 @@ def _tested(result: RunResult, observation: Observation) -> tuple[str, ...]:
     if good:
         sentences.append(
             f"{len(good)} saves ended without an error; the digests of their tensors were taken "
-            "in memory (they were not compared with the files)."
+            "in memory."
         )
-    return tuple(sentences)
+    return (*sentences, *(text for report in checks for text in _checked(report)))
+
+
+def _checked(report: CheckReport) -> Iterator[str]:
+    facts = report.facts
+    said = facts.get("tested")
+    if isinstance(said, str):
+        yield said
+    elif report.name == "preflight" and isinstance(facts.get("rules"), int):
+        yield f"{facts['rules']} rules looked at the runner before the launch."
+    elif report.name == "checkpoint" and facts.get("checkpoints"):
+        count = facts["checkpoints"]
+        yield (
+            f"{count} checkpoint{'s' if count != 1 else ''} on disk were read whole: headers, "
+            f"shapes, finite values; {facts.get('compared_tensors', 0)} tensors were compared with "
+            "what was in memory when they were saved."
+        )
+    elif report.name == "best_checkpoint" and isinstance(facts.get("best"), dict):
+        best = facts["best"]
+        yield (
+            f"The best checkpoint was recomputed from the evaluations of {best['metric']}: step "
+            f"{best.get('step')}."
+            if best.get("metric")
+            else f"No evaluation decides which checkpoint is best; the last is {best.get('path')}."
+        )
+    elif report.name == "inputs" and not report.not_judged:
+        yield "The inputs were hashed before and after the run and were as frozen."
+    elif report.name == "heldout" and facts.get("models"):
+        yield (
+            f"The best checkpoint was loaded in a fresh process and answered {facts.get('cases')} "
+            "held-out cases once each."
+        )

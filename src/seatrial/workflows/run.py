@@ -10,12 +10,14 @@ from datetime import datetime, timezone
 from seatrial.core.errors import SeatrialError
 from seatrial.core.launch import StopRequest
 from seatrial.core.record_layout import RecordLayout
+from seatrial.core.redaction import from_environment
 from seatrial.core.run_result import RunResult
 from seatrial.engines import Launch, launch_key, launch_once
-from seatrial.store.atomic import write_json
+from seatrial.store.atomic import make_folder, write_json
 from seatrial.store.ledger import open_ledger
 from seatrial.store.records import discard_record, request_kill, request_stop, sweep
 from seatrial.store.state_folder import create_state_folder, new_record
+from seatrial.workflows.admit import Admitted
 from seatrial.workflows.follow import Follower, View
 from seatrial.workflows.prepare import Prepared
 
@@ -28,13 +30,14 @@ class Launched:
     layout: RecordLayout
 
 
-def launch(prepared: Prepared) -> Launched:
+def launch(admitted: Admitted) -> Launched:
     """Write the intent, make the record and start the runner exactly once.
 
     Raises:
         UsageError: the same trial is running, or an authorization is missing; nothing is left.
         CouldNotJudgeError: the disk is full, or the ledger cannot be read.
     """
+    prepared = admitted.prepared
     create_state_folder(prepared.state)
     sweep(prepared.state)
     with open_ledger(prepared.state.ledger) as ledger:
@@ -48,6 +51,7 @@ def launch(prepared: Prepared) -> Launched:
         key = launch_key(run_id, plan.leg)
         try:
             write_json(layout.plan, plan.to_json())
+            _keep(admitted, layout)
             launch_once(
                 ledger, prepared.engine, Launch(key, plan, prepared.argv, prepared.env), _now
             )
@@ -56,6 +60,17 @@ def launch(prepared: Prepared) -> Launched:
                 discard_record(prepared.state, layout)
             raise
     return Launched(run_id, layout)
+
+
+def _keep(admitted: Admitted, layout: RecordLayout) -> None:
+    """Leave in the record what was found before the launch, and the lock it runs under."""
+    prepared = admitted.prepared
+    redactor = from_environment({**prepared.env}, prepared.plan.secret_names, prepared.argv)
+    for report in admitted.checks:
+        make_folder(os.path.dirname(layout.check(report.name)))
+        write_json(layout.check(report.name), redactor.value(report.to_json()))
+    if admitted.lock is not None:
+        write_json(layout.lock, admitted.lock)
 
 
 def _now() -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Tuple
 
+from seatrial.core.check_report import CheckReport
 from seatrial.core.gates.settings import GateSettings
 from seatrial.core.launch import Ended, Started
 from seatrial.core.observation import Observation
@@ -15,7 +16,10 @@ from seatrial.core.trip import Sample, Trip
 
 @dataclass(frozen=True)
 class Case:
-    """One run as the record shows it. ``trips`` include the trigger of ``ended``."""
+    """One run as the record shows it. ``trips`` include the trigger of ``ended``.
+
+    ``checks`` are the reports of what was checked beside the run, before and after it.
+    """
 
     plan: Plan
     started: Optional[Started]
@@ -27,6 +31,9 @@ class Case:
     settings: GateSettings
     hypothesis: str = ""
     require: Tuple[str, ...] = ()
+    disable: Tuple[str, ...] = ()
+    has_heldout: bool = False
+    checks: Tuple[CheckReport, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -73,11 +80,12 @@ def case_of(
     resources: Tuple[Sample, ...],
     stderr_tail: str,
     trial: Optional[Trial],
+    checks: Tuple[CheckReport, ...] = (),
 ) -> Case:
     """Gather a case; what the trial says is taken from the plan when no trial is given."""
     told: Mapping[str, Any] = plan.trial or {}
-    checks = told.get("checks")  # as in trial.toml; ``require`` itself as in ``core.trial.Trial``
-    nested = checks.get("require") if isinstance(checks, dict) else None
+    table = told.get("checks")  # as in trial.toml; ``require`` itself as in ``core.trial.Trial``
+    nested = table.get("require") if isinstance(table, dict) else None
     require = trial.require if trial is not None else _texts(told.get("require") or nested)
     hypothesis = trial.hypothesis if trial is not None else str(told.get("hypothesis") or "")
     return Case(
@@ -91,6 +99,9 @@ def case_of(
         settings=_settings(plan),
         hypothesis=hypothesis.strip(),
         require=require,
+        disable=trial.disable if trial is not None else _texts(told.get("disable")),
+        has_heldout=trial.heldout is not None if trial is not None else bool(told.get("heldout")),
+        checks=checks,
     )
 
 

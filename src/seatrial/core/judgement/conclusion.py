@@ -41,7 +41,7 @@ def _passed(case: Case, outcome: str, findings: Sequence[Finding]) -> str:
     ranks = f" on {count} ranks" if count > 1 else ""
     doubts = sum(1 for finding in findings if finding.severity == "warning")
     but = f", with {doubts} warning{'s' if doubts > 1 else ''}" if doubts else ""
-    steps = f"{_steps(case.steps)}{ranks}"
+    steps = f"{_steps(case.steps)}{ranks}{_heldout(case)}"
     if outcome == "capped" and case.steps < case.plan.max_steps:
         return (
             f"The {steps} that fit into {format_duration(case.plan.wall_s)} did not disprove"
@@ -50,6 +50,15 @@ def _passed(case: Case, outcome: str, findings: Sequence[Finding]) -> str:
     if outcome == "capped":
         return f"The first {steps} (the step cap) did not disprove this setup{but}."
     return f"A run of {steps} did not disprove this setup{but}."
+
+
+def _heldout(case: Case) -> str:
+    """The held-out cases that were answered, when there were any."""
+    facts = next((report.facts for report in case.checks if report.name == "heldout"), {})
+    count, models = facts.get("cases"), facts.get("models")
+    if not isinstance(count, int) or not isinstance(models, dict) or "trained" not in models:
+        return ""
+    return f" and {count} held-out case{'' if count == 1 else 's'}"
 
 
 def _steps(count: int) -> str:

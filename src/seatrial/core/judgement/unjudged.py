@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Iterator, Mapping, Tuple
 
 from seatrial.core.finding import FAMILIES, NO_SUCH_CHECK, NotJudged
@@ -10,14 +11,14 @@ from seatrial.core.judgement.case import Case
 from seatrial.core.trial import GateSpec
 
 STEPS = "probe.steps"
-# Checks that a trial may require and that this version does not make, with their family.
+# Checks that a trial may require, with their family and what it means that none was made.
 _CHECKS: Mapping[str, Tuple[str, str]] = {
-    "checkpoint": ("checkpoint", "no check reloads a checkpoint in a fresh process"),
-    "best_checkpoint": ("best_checkpoint", "no check recomputes which checkpoint is best"),
-    "resume": ("resume", "no check interrupts and resumes the run"),
-    "heldout": ("eval_mode", "no held-out cases are evaluated"),
-    "shadow": ("gradients", "no step is recomputed by a plain loop"),
-    "inputs": ("inputs", "inputs are not frozen to content hashes"),
+    "checkpoint": ("checkpoint", "the saved checkpoints were not looked at"),
+    "best_checkpoint": ("best_checkpoint", "which checkpoint is best was not recomputed"),
+    "resume": ("resume", f"{NO_SUCH_CHECK}: no check interrupts and resumes the run"),
+    "heldout": ("eval_mode", "no held-out cases were evaluated"),
+    "shadow": ("gradients", f"{NO_SUCH_CHECK}: no step is recomputed by a plain loop"),
+    "inputs": ("inputs", "no lock says what the inputs should be"),
 }
 _ALIASES = {
     "freeze": "inputs",
@@ -95,8 +96,17 @@ def _points_seen(case: Case, spec: GateSpec) -> int:
 
 def _checks(case: Case) -> Iterator[NotJudged]:
     asked = {_ALIASES.get(name, name) for name in case.require}
+    made = {report.name: report for report in case.checks}
     for name, (family, reason) in _CHECKS.items():
-        yield NotJudged(name, family, f"{NO_SUCH_CHECK}: {reason}", name in asked)
+        required = name in asked or (name == "heldout" and case.has_heldout)
+        if name in case.disable:
+            yield NotJudged(name, family, "the trial disables it", False)
+        elif name not in made:
+            yield NotJudged(name, family, reason, required)
+    for report in case.checks:
+        required = report.name in asked
+        for entry in report.not_judged:
+            yield replace(entry, required=entry.required or required)
     for name in sorted(asked - set(_CHECKS)):
         if name != STEPS and not name.startswith("gate."):
             head = name.partition(".")[0]
