@@ -14,6 +14,7 @@ TRIAL ?= examples/legal-moves/trial.toml
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt $(PIP_ARGS)
+comma := ,
 say = @printf '[%s] %s\n' "$@" "$(1)"
 
 .DEFAULT_GOAL := help
@@ -22,7 +23,7 @@ say = @printf '[%s] %s\n' "$@" "$(1)"
 
 help:
 	@printf '%s\n' \
-	  'make trial      install, then run the shipped trial and print its verdict' \
+	  'make trial      install, then freeze and run the shipped trial and print its verdict' \
 	  'make test       install, then lint, types and every test that is not slow' \
 	  'make kills      kill view, supervisor and training at random moments (slow)' \
 	  'make test-slow  every slow test but the kills' \
@@ -49,10 +50,11 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 # stays, because the report is in it. The recipe ends with the exit code of the trial; make shows it
 # (`Error 1`) and itself exits with 2 for every code but 0, as it always does.
 trial: $(VENV)/.installed-hf
-	$(call say,seatrial run $(TRIAL))
+	$(call say,seatrial freeze $(TRIAL)$(comma) then seatrial run $(TRIAL))
 	@rm -rf examples/legal-moves/out; mkdir -p .seatrial; \
 	state=$$(mktemp -d "$$PWD/.seatrial/trial.XXXXXX") || exit 4; \
-	PATH="$$PWD/$(BIN):$$PATH" SEATRIAL_DIR="$$state" $(BIN)/seatrial run "$(TRIAL)"; code=$$?; \
+	export PATH="$$PWD/$(BIN):$$PATH" SEATRIAL_DIR="$$state"; \
+	$(BIN)/seatrial freeze "$(TRIAL)" && $(BIN)/seatrial run "$(TRIAL)"; code=$$?; \
 	report=$$(find "$$state" -name report.html -print -quit); \
 	printf '[trial] exit code %s; report: %s\n' "$$code" "$${report:-none was written; see $$state}"; \
 	exit $$code
@@ -78,6 +80,9 @@ test-slow: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-hf
 	$(call say,ratios measured side by side; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/freeze.py
+	@$(BIN)/python benchmarks/checkpoints.py
+	@$(BIN)/python benchmarks/preflight.py
 
 clean:
 	rm -rf $(VENV) .seatrial .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist examples/*/out

@@ -2,9 +2,9 @@
 
     python train.py --method full --out out
 
-Everything is made here: the tokenizer is trained on the frozen training split, the model starts
-from random weights, and the chat template is ours, with the markers that tell TRL which tokens are
-the assistant's. Nothing is downloaded. At the end the validation positions are played.
+The base model in base/ has random weights; its tokenizer was trained on the training split, and its
+chat template has the markers that tell TRL which tokens are the assistant's. Nothing is downloaded.
+At the end the validation positions are played.
 """
 
 import argparse
@@ -15,8 +15,7 @@ import torch
 from datasets import Dataset, disable_progress_bars
 from game import Position, replay
 from peft import LoraConfig
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
+from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 from transformers.utils.logging import disable_progress_bar
 from trl import SFTConfig, SFTTrainer
 
@@ -26,16 +25,17 @@ parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--method", choices=["full", "lora"], default="full")
 parser.add_argument("--out", type=Path, default=HERE / "out")
 parser.add_argument("--data", type=Path, default=HERE / "data")
+parser.add_argument("--base", type=Path, default=HERE / "base")
 parser.add_argument("--max-steps", type=int, default=400)
 parser.add_argument("--eval-steps", type=int, default=50)
 parser.add_argument("--seed", type=int, default=17)
 parser.add_argument("--cases", type=int, default=200, help="validation positions played at the end")
+parser.add_argument("--dry-run", action="store_true", help="build everything, train nothing")
 args = parser.parse_args()
 
 disable_progress_bar()
 disable_progress_bars()
 
-# Seeded before the model exists: its random weights are part of the experiment.
 set_seed(args.seed)
 
 
@@ -46,65 +46,10 @@ def rows_of(split: str) -> list[dict]:
 
 train, validation = rows_of("train"), rows_of("validation")
 
-# -- tokenizer ------------------------------------------------------------------------------------
-# A word, a space and a punctuation mark are tokens of their own, so `m07` is the same token in the
-# list of moves and between the quotes of the answer. The byte alphabet makes any text encodable and
-# decoding lossless.
-tokenizer = Tokenizer(models.BPE())
-tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-    [
-        pre_tokenizers.Split(Regex(r"\w+|\s|[^\w\s]"), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ]
-)
-tokenizer.decoder = decoders.ByteLevel()
-special = ["<|pad|>", "<|start|>", "<|end|>"]
-corpus = (message["content"] for row in train for message in row["messages"])
-tokenizer.train_from_iterator(
-    corpus,
-    trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=special,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    ),
-)
-
-# The end mark is inside the generation block: the model must learn to stop.
-CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ '<|start|>' + message['role'] + '\n' }}"
-    "{% if message['role'] == 'assistant' %}"
-    "{% generation %}{{ message['content'] + '<|end|>' }}{% endgeneration %}"
-    "{% else %}{{ message['content'] + '<|end|>' }}{% endif %}"
-    "{{ '\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|start|>assistant\n' }}{% endif %}"
-)
-tokenizer = PreTrainedTokenizerFast(
-    tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", bos_token=None
-)
-tokenizer.chat_template = CHAT_TEMPLATE
-
 # -- model ----------------------------------------------------------------------------------------
-model = LlamaForCausalLM(
-    LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=256,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=False,
-        # The usual 0.02 is made for hundreds of wide layers; a model of this size then spends most
-        # of its minute on a plateau where every move id is as likely as every other.
-        initializer_range=0.06,
-    )
-)
+# The base is frozen in a folder of its own; make_base.py shows how it was made.
+tokenizer = AutoTokenizer.from_pretrained(args.base)
+model = AutoModelForCausalLM.from_pretrained(args.base)
 
 # LoRA on a random base has little to build on: the embeddings and the head say nothing yet. They
 # are trained in full beside the adapters and saved with them.
@@ -151,6 +96,12 @@ trainer = SFTTrainer(
         disable_tqdm=True,
     ),
 )
+
+if args.dry_run:
+    batch = next(iter(trainer.get_train_dataloader()))
+    supervised = int((batch["labels"] != -100).sum())
+    print(f"dry run: a batch has {batch['labels'].numel()} tokens, {supervised} of them supervised")
+    raise SystemExit
 
 
 # -- playing --------------------------------------------------------------------------------------
