@@ -350,7 +350,7 @@ def test_context_is_listed_and_refuses_nothing(desk: Desk) -> None:
     environ = {**os.environ, "PYTHONPATH": str(desk.folder / "lib")}
     report = check(desk.trial, environ, desk.said.append)
     (note,) = report.findings
-    assert note.severity == "note" and note.place.file == "packages.made-up"
+    assert note.severity == "note" and "packages.made-up" in note.evidence.observed
     assert report.not_judged == ()
 
 
@@ -586,3 +586,13 @@ def test_the_command_refuses(desk: Desk) -> None:
     assert done.returncode == 2 and "line 1" in json.loads(done.stdout)["result"]["message"]
     assert "next: sed -n 1p" in done.stderr
     assert _command(desk, "none.toml").returncode == 2
+
+
+def test_a_token_in_a_hypothesis_does_not_land_in_the_lock(desk: Desk) -> None:
+    token = "hf_" + "Q7wE3rT9yU1iO5pA2sD4fG6hJ8kL0zX" + "c5V"
+    text = (desk.folder / "trial.toml").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith("hypothesis")]
+    desk.write("trial.toml", f'hypothesis = "It learns {token}."\n' + "\n".join(kept) + "\n")
+    frozen = desk.freeze()
+    assert "It learns" in frozen.lock.terms["hypothesis"]
+    assert token not in Path(frozen.path).read_text()

@@ -217,3 +217,11 @@ def test_the_document_of_the_rules_is_current() -> None:
 
     text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
     assert text == markdown(), "write it again: seatrial rules --markdown > docs/rules.md"
+
+
+def test_a_text_that_is_no_utf8_is_looked_for_as_its_bytes(place: Any) -> None:
+    place.write("run.sh", "set -e\n")
+    missing = place.seatrial("preflight", "run.sh", "--require", "\udcff")
+    assert missing.code == 1
+    (place.folder / "run.sh").write_bytes(b"set -e \xff\n")
+    assert place.seatrial("preflight", "run.sh", "--require", "\udcff").code == 0

@@ -127,3 +127,10 @@ def test_the_supervisors_own_command_is_nobodys_choice(place: Any) -> None:
     answer = place.seatrial("frobnicate")
     assert "finalize" not in answer.err + place.seatrial("--help").out
     assert "authorize" in answer.err
+
+
+def test_a_reason_to_use_cases_again_is_one_and_is_for_a_trial(place: Any) -> None:
+    empty = place.seatrial("run", "--json", "--heldout-again", "  ", "trial.toml")
+    assert (empty.code, "--heldout-again is empty" in empty.err) == (2, True)
+    ad_hoc = place.seatrial("run", "--json", "--heldout-again", "why", "--", "true")
+    assert (ad_hoc.code, "is for a trial" in ad_hoc.err) == (2, True)

@@ -113,3 +113,17 @@ def test_a_chat_template_is_a_contract_as_it_is(tmp_path: Path, llama: Path) -> 
     )
     tokens = special_tokens([str(llama)])
     assert render(tmp_path, template, CASES[:1], **tokens) == [own]
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [("{# nothing #}", "an empty text"), ("Answer now.", "every case to the same text")],
+)
+def test_a_template_that_says_nothing_of_the_case_is_not_judged(
+    tmp_path: Path, template: str, words: str
+) -> None:
+    path = tmp_path / "p.jinja"
+    path.write_text(template)
+    cases = [{"id": "a", "prompt": "1"}, {"id": "b", "prompt": "2"}]
+    with pytest.raises(EvaluationEndedError, match=words):
+        render_prompts(str(path), cases, {}, lambda: False)

@@ -77,13 +77,17 @@ def _result(frozen: Frozen) -> dict[str, Any]:
     }
 
 
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def _lines(frozen: Frozen, typed: str) -> list[str]:
     lock = frozen.lock
     shown = os.path.relpath(frozen.path)
     lines = [
         f"{'wrote' if frozen.is_new else 'nothing changed:'} {shown}  {lock.sha256[:12]}",
-        f"  {len(lock.inputs)} inputs, {len(lock.runner['files'])} runner files"
-        + (f", {len(lock.heldout['cases'])} held-out cases" if lock.heldout else ""),
+        f"  {_count(len(lock.inputs), 'input')}, {_count(len(lock.runner['files']), 'runner file')}"
+        + (f", {_count(len(lock.heldout['cases']), 'held-out case')}" if lock.heldout else ""),
     ]
     lines += [
         f"  {entry['id']}: {entry['hub']} at {entry['revision']}"
@@ -114,7 +118,8 @@ def _check(trial: Trial, path: str, *, as_json: bool) -> int:
     drifts = [finding for finding in report.findings if finding.severity != "note"]
     notes = [finding for finding in report.findings if finding.severity == "note"]
     sha = str(report.facts["lock_sha256"])[:12]
-    lines = [f"{len(drifts)} drifts from lock {sha}" if drifted else f"no drift from lock {sha}"]
+    count = _count(len(drifts), "drift")
+    lines = [f"{count} from lock {sha}" if drifted else f"no drift from lock {sha}"]
     for shown in (drifts, notes):
         lines += [f"  {finding.message} [{finding.place.file}]" for finding in shown[:_MAX_LINES]]
         if len(shown) > _MAX_LINES:

@@ -26,6 +26,7 @@ def run_command(options: argparse.Namespace, command: list[str] | None) -> int:
     from seatrial.workflows.run import follow, launch
 
     _refuse_confusion(options, command)
+    _refuse_empty_reason(options)
     request = RunRequest(
         command=None if command is None else tuple(command),
         trial_file=options.trial,
@@ -76,6 +77,20 @@ def _say_refusal(result: RunResult, remedy: str, *, as_json: bool) -> int:
     if as_json:
         print_run(from_environment(os.environ, (), sys.argv).value(result.to_json()))
     return result.exit_code
+
+
+def _refuse_empty_reason(options: argparse.Namespace) -> None:
+    if options.heldout_again is None:
+        return
+    if not options.heldout_again.strip():
+        raise UsageError(
+            "--heldout-again is empty", remedy="say why: --heldout-again 'a typo in case c7'"
+        )
+    if options.trial is None:
+        raise UsageError(
+            "--heldout-again is for a trial; a command behind -- has no held-out cases",
+            remedy="seatrial init train.py",
+        )
 
 
 def _refuse_confusion(options: argparse.Namespace, command: list[str] | None) -> None:

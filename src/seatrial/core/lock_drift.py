@@ -227,6 +227,10 @@ def _values(
 def _told(value: Any) -> str:
     if value is None:
         return "nothing"
+    if isinstance(value, dict) and {"op", "value"} <= set(value):
+        since = f" from step {value['from_step']}" if value.get("from_step") else ""
+        mean = f", mean of {value['window']}" if value.get("window", 1) != 1 else ""
+        return f"{value['op']} {value['value']}{since}{mean}"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         text = " ".join(value) or "nothing"
     else:

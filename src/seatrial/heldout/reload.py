@@ -95,7 +95,7 @@ def reload_open_points(ready: Mapping[str, Any]) -> Iterator[NotJudged]:
     if told.get("error"):
         reason = f"the tensors of the files could not be read ({told['error']})"
     elif not compared:
-        reason = "none of the tensors in memory could be found in the files by name or bytes"
+        reason = "no tensor of the files was found in the model, by name or by its bytes"
     elif compared < stored:
         absent = ", ".join(map(str, (told.get("not_in_memory") or ())[:_NAMED]))
         reason = f"{stored - compared} tensors of the files are not in the model: {absent}"

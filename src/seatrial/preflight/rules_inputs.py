@@ -206,7 +206,7 @@ def required_text_missing(subject: Subject) -> Iterator[Answer]:
     Example: `seatrial preflight train.py --require 'greater_is_better=False'`
     """
     for text in subject.require if subject.content is not None else ():
-        if text.encode() in subject.content.data:  # type: ignore[union-attr]  # not None here
+        if text.encode("utf-8", "surrogateescape") in subject.content.data:  # type: ignore[union-attr]  # not None here
             yield SEEN
         else:
             yield Hit(
@@ -237,7 +237,7 @@ def forbidden_text_found(subject: Subject) -> Iterator[Answer]:
     """
     for text in subject.forbid if subject.content is not None else ():
         data = subject.content.data  # type: ignore[union-attr]  # not None here
-        needle = text.encode()
+        needle = text.encode("utf-8", "surrogateescape")
         if needle in data:
             line = _line_of(data, needle)
             yield Hit(

@@ -72,7 +72,8 @@ def found_inputs(
     for use in (*facts.loads, *loads):
         loaded = _load(use, places)
         if loaded is not None and len(found) < MAX_INPUTS:
-            found.setdefault(f"{loaded.hub or loaded.path} {loaded.role}", loaded)
+            # A folder is one input, whatever is loaded from it; a Hub name can be two.
+            found.setdefault(loaded.path or f"{loaded.hub} {loaded.role}", loaded)
     return _with_ids(found.values())
 
 

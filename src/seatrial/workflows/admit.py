@@ -12,6 +12,7 @@ from seatrial.core.check_report import CheckReport
 from seatrial.core.child import ChildAnswer, ChildRequest
 from seatrial.core.errors import RefusedLaunchError, UsageError
 from seatrial.core.finding import Finding, NotJudged, Place, cause_first
+from seatrial.core.redaction import from_environment
 from seatrial.core.run_result import RunResult
 from seatrial.core.trial import Trial
 from seatrial.process.child import run_child
@@ -65,7 +66,11 @@ def admit(
         from seatrial.workflows.heldout import refuse_before_launch
 
         use = refuse_before_launch(trial, frozen.sha256, prepared.state, heldout_again)
-        plan = replace(admitted.plan, heldout_use=use, heldout_again=heldout_again)
+        told = None
+        if heldout_again is not None:
+            secrets = prepared.trial.runner.secrets
+            told = from_environment(environ, secrets, prepared.argv).text(heldout_again)
+        plan = replace(admitted.plan, heldout_use=use, heldout_again=told)
         admitted = replace(admitted, plan=plan)
     rules = _preflight(prepared, environ, stop, {} if frozen is None else frozen.lock)
     checks = (rules,) if frozen is None else (rules, frozen.report)

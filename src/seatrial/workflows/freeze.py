@@ -24,6 +24,8 @@ from seatrial.workflows.freeze_measure import measure
 
 CHECK = "inputs"
 DRIFT_CODE = "inputs.drift"
+CONTEXT_CODE = "inputs.context_differs"
+_MAX_CONTEXT = 20
 LOOSENED_CODE = "bounds.loosened"
 Say = Callable[[str], None]
 
@@ -246,7 +248,10 @@ def check(
     refused = [entry for entry in found if entry.refused]
     return CheckReport(
         name=CHECK,
-        findings=tuple(_drift_finding(entry, trial) for entry in found),
+        findings=(
+            *(_drift_finding(entry, trial) for entry in refused),
+            *_context_finding([entry for entry in found if not entry.refused]),
+        ),
         not_judged=_not_judged(refused),
         facts={"lock_sha256": lock.sha256, "drifts": len(refused), "inputs": len(lock.inputs)},
         seconds=time.monotonic() - began,
@@ -277,17 +282,41 @@ def check_record(lock: Lock, trial: Trial) -> CheckReport:
     )
 
 
+def _context_finding(found: Sequence[Drift]) -> tuple[Finding, ...]:
+    """One note for all of it: another machine has hundreds of other packages."""
+    if not found:
+        return ()
+    packages = [entry for entry in found if entry.place.startswith("packages")]
+    told = [entry.message for entry in found if entry not in packages]
+    if packages:
+        more = f", and {len(packages) - 1} other packages" if len(packages) > 1 else ""
+        told.append(f"{packages[0].message}{more}")
+    return (
+        Finding(
+            code=CONTEXT_CODE,
+            family="environment",
+            severity="note",
+            message=f"context is another than at freezing: {'; '.join(told)}",
+            evidence=Evidence(
+                observed={entry.place: entry.after for entry in found[:_MAX_CONTEXT]},
+                expected={entry.place: entry.before for entry in found[:_MAX_CONTEXT]},
+            ),
+            remedy="nothing: it is listed, and refuses no run",
+            confidence="proven",
+        ),
+    )
+
+
 def _drift_finding(entry: Drift, trial: Trial) -> Finding:
     name = shlex.quote(trial.file or "trial.toml")
-    remedy = f"put it back as it was, or freeze again: seatrial freeze {name}"
     return Finding(
         code=DRIFT_CODE,
-        family="inputs" if entry.refused else "environment",
-        severity="warning" if entry.refused else "note",
+        family="inputs",
+        severity="warning",
         message=f"{entry.kind} differs from the lock: {entry.message}",
         place=Place(file=entry.place),
         evidence=Evidence(observed=entry.after, expected=entry.before),
-        remedy=remedy if entry.refused else "nothing: it is listed, and refuses no run",
+        remedy=f"put it back as it was, or freeze again: seatrial freeze {name}",
         confidence="proven",
     )
 
@@ -297,5 +326,7 @@ def _not_judged(refused: Sequence[Drift]) -> tuple[NotJudged, ...]:
         return ()
     first = refused[0]
     more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
-    reason = f"the trial drifted from its lock: {first.place}: {first.message}{more}"
+    named = first.message.startswith(first.place)
+    told = first.message if named else f"{first.place}: {first.message}"
+    reason = f"the trial drifted from its lock: {told}{more}"
     return (NotJudged(CHECK, "inputs", reason, required=True),)

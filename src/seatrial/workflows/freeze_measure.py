@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seatrial import hub
@@ -129,7 +129,8 @@ def measure(
             work, runner, {path: work.digest(key) for path, key in keys.items()}, redactor
         ),
         terms=terms_of(
-            trial,
+            # By shape alone, so that a lock is the same whatever variables are set.
+            replace(trial, hypothesis=from_environment({}, (), ()).text(trial.hypothesis)),
             work.placed,
             [sha for _, sha in cases.hashes()] if isinstance(cases, CaseFile) else None,
             _judge_hashes(work, prompt, judges, judged),
@@ -325,7 +326,8 @@ def _heldout(
     listed = []
     if isinstance(cases, CaseFile):
         cases_file |= {"sha256": cases.sha256, "bytes": cases.size, "count": len(cases.cases)}
-        listed = [{"id": name, "sha256": sha} for name, sha in cases.hashes()]
+        shapes = from_environment({}, (), ())
+        listed = [{"id": shapes.text(name), "sha256": sha} for name, sha in cases.hashes()]
     else:
         cases_file["error"] = cases.message
     entry: dict[str, Any] = {"cases_file": cases_file, "cases": listed, "prompt": None}

@@ -75,4 +75,16 @@ def render_prompts(
         number = told.get("case") if isinstance(told, dict) else None
         case = f" for case {cases[number].get('id')!r}" if isinstance(number, int) else ""
         raise EvaluationEndedError(f"the prompt file {path} fails{case}: {told.get('error')}")
-    return [str(text) for text in told["texts"]]
+    texts = [str(text) for text in told["texts"]]
+    _refuse_one_text(path, texts)
+    return texts
+
+
+def _refuse_one_text(path: str, texts: Sequence[str]) -> None:
+    """A prompt that says nothing of the case asks nothing about it."""
+    if any(not text.strip() for text in texts):
+        raise EvaluationEndedError(f"the prompt file {path} renders a case to an empty text")
+    if len(texts) > 1 and len(set(texts)) == 1:
+        raise EvaluationEndedError(
+            f"the prompt file {path} renders every case to the same text: {texts[0][:60]!r}"
+        )

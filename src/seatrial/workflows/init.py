@@ -67,6 +67,10 @@ def init(
             file that is there.
         CouldNotJudgeError: the disk is full or broken.
     """
+    if runner.endswith((".toml", ".lock", ".json", ".yaml", ".yml")):
+        raise UsageError(
+            f"{runner!r} is no training script", remedy="name the script: seatrial init train.py"
+        )
     script = os.path.realpath(os.path.join(cwd, runner))
     tree = read_script(script, runner)
     path = os.path.join(cwd, out) if out is not None else _beside(script)
@@ -153,6 +157,8 @@ def draft_of(
     steps, steps_source = _steps(settings, missing)
     seed, seed_source = _seed(settings, missing)
     output, output_source = _output(settings, places, missing)
+    # What an earlier run left there is no input of the next one.
+    inputs = [one for one in inputs if not _is_below(one.path, output)]
     command = _command(facts, script, words, places.base, missing)
     if not inputs:
         reason = "no file of this script that is there, and no Hub name in its text"
@@ -257,6 +263,12 @@ def _seed(settings: Mapping[str, Said], missing: list[tuple[str, str]]) -> tuple
     reason = "the script sets none" if said is None else f"{said.where} does not tell it"
     missing.append(("seed", f"{reason}; a trial without one has the seed 17"))
     return None, ""
+
+
+def _is_below(path: str | None, folder: str | None) -> bool:
+    if path is None or folder is None:
+        return False
+    return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)
 
 
 def _output(
