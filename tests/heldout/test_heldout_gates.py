@@ -165,3 +165,9 @@ def test_an_adapters_base_is_a_local_folder_or_unknown(tmp_path: Path) -> None:
     for broken in ("[]", "no json", "{}", '{"base_model_name_or_path": 3}'):
         (tmp_path / "adapter" / "adapter_config.json").write_text(broken)
         assert adapter_base_of(trial(), path, str(tmp_path)) is None
+
+
+def test_numbers_at_the_edge_of_a_float_are_averaged() -> None:
+    assert held(">", 1e300, 1.7e308, 1.7e308, 1.7e308) is True
+    assert held("<", 1e300, 1.7e308, 1.7e308, 1.7e308) is False
+    assert held("<=", 0.9, 0.9, 0.9, 0.9) is True

@@ -86,12 +86,17 @@ def _sum(name: str, answers: Sequence[Answer]) -> FieldSum:
     if any(number is None for number in numbers):
         return FieldSum("text", None, missing, values)
     known = [number for number in numbers if number is not None]
-    mean = None if missing else math.fsum(known) / len(known) if _finite(known) else math.nan
-    return FieldSum("number", mean, missing, values)
+    return FieldSum("number", None if missing else _mean(known), missing, values)
 
 
-def _finite(values: Sequence[float]) -> bool:
-    return all(math.isfinite(value) for value in values)
+def _mean(values: Sequence[float]) -> float:
+    """The mean; NaN, which satisfies no threshold, when a value is not finite."""
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
 
 
 def _number(value: Any) -> Optional[float]:
