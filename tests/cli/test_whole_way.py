@@ -157,6 +157,7 @@ def test_a_healthy_trial_passes_and_its_cases_are_used_once(trial: Any) -> None:
     third = run(trial, "--heldout-again", "the first page was lost")
     assert third.code == 0, third.err
     assert third.result["heldout"]["use"] == 2
+    assert third.codes("warning") == ["eval_mode.heldout_used_again"]
     assert "the first page was lost" in Path(third.result["report"]).read_text()
     assert uses(trial) == 4 * COUNT
 
@@ -293,3 +294,23 @@ def test_ctrl_c_midway_ends_the_evaluation(trial: Any) -> None:
     assert (process.returncode, result["verdict"]) == (130, "inconclusive")
     assert uses(trial) == 2 * COUNT
     assert trial.left_running() == []
+
+
+def test_a_validator_that_is_rewritten_while_the_cases_are_answered_is_not_judged(
+    trial: Any,
+) -> None:
+    text = JUDGE.replace("SLOW", "pass").replace(
+        "    model = torch.nn.Linear(2, 1)\n",
+        "    open(__file__, 'a').write('# changed\\n')\n    model = torch.nn.Linear(2, 1)\n",
+    )
+    trial.write("judge.py", text)
+    answer = run(trial)
+    assert answer.code == 3
+    assert "heldout" in required(answer.result)
+    assert "while the held-out cases were answered" in answer.err
+
+
+def test_a_script_given_as_a_trial_is_told_what_to_type(trial: Any) -> None:
+    answer = trial.seatrial("run", "--json", "train.py")
+    assert answer.code == 2
+    assert "seatrial run -- python train.py" in answer.err

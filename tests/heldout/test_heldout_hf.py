@@ -44,7 +44,8 @@ def test_a_contract_like_the_template_is_silent_and_another_is_told(
     bench.changes = {"prompt": bench.write("prompt.jinja", CONTRACT.replace(" :", ":"))}
     bench.run_id, bench.use, bench.inputs = "run-2", 2, ()
     report = bench.evaluate()
-    (finding,) = report.findings
+    finding, again = report.findings
+    assert again.code == "eval_mode.heldout_used_again"
     assert (finding.code, finding.severity) == ("tokenizer.prompt_differs", "warning")
     assert "at character 4 of case 'c0'" in finding.message
     assert (report.facts["use"], report.facts["reason"]) == (2, "because")

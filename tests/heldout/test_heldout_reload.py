@@ -291,7 +291,7 @@ def test_a_loader_may_rename_and_an_opaque_model_is_not_proven(tmp_path: Path) -
     _, ready = begin(tmp_path / "all.pt", "pt", loader=[file, "opaque"])
     found, reasons = told(ready)
     assert found == []
-    assert "none of the tensors in memory" in reasons[0]
+    assert "no tensor of the files was found" in reasons[0]
 
 
 def test_a_file_of_more_than_tensors_is_not_unpickled(tmp_path: Path) -> None:

@@ -174,12 +174,25 @@ def _look(folder: str, tree: str, found: Found, *, with_files: bool) -> list[str
     if made is not None:
         links = tuple(name for name in outside if name.endswith((".safetensors", ".bin", ".json")))
         _add(found, Checkpoint(**{**vars(made), "outside": links}))
-        return [name for name in below if step_of(name) is not None]
+        if step_of(folder) is not None or made.kind == "dcp":
+            return [name for name in below if step_of(name) is not None]
+        # An output folder that holds a model itself: what lies beside the model is looked at, too.
+        if with_files:
+            for name in _plain(files):
+                path = os.path.join(folder, name)
+                if path not in made.weights:
+                    _add(found, _of_files("pt", path, [path], None, found))
+        return [name for name in below if os.path.join(folder, name) not in _inside(made)]
     if with_files:
         for name in _plain(files):
             path = os.path.join(folder, name)
             _add(found, _of_files("pt", path, [path], None, found))
     return below
+
+
+def _inside(made: Checkpoint) -> set[str]:
+    """Folders that a checkpoint's own weights lie in."""
+    return {os.path.dirname(path) for path in made.weights}
 
 
 def _plain(files: Iterable[str]) -> Iterator[str]:

@@ -103,7 +103,9 @@ def _facts(report: ReportInput) -> list[dict[str, Any]]:
     ]
     if result.hypothesis != "not stated":
         told = words.hypothesis_of(plan)
-        facts.append(_fact("Hypothesis", one_line(result.hypothesis, 60), one_line(told, 300)))
+        facts.append(
+            _fact("Hypothesis", one_line(words.hypothesis_state(result), 60), one_line(told, 300))
+        )
     return facts
 
 

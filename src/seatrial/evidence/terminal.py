@@ -60,7 +60,7 @@ def verdict_block(
     block.pair("cost", words.cost_text(result))
     block.pair("probe", words.probe_text(result))
     if hypothesis:
-        block.text(f"  hypothesis  {result.hypothesis}: {hypothesis}", "", "    ")
+        block.pair("hypothesis", f"{words.hypothesis_state(result)}: {hypothesis}")
     if heldout:
         block.line("")
         block.text(heldout[0], "")

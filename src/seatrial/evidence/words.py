@@ -95,6 +95,13 @@ def severity_counts(findings: Sequence[Finding]) -> str:
     return ", ".join(counts) or "none"
 
 
+def hypothesis_state(result: RunResult) -> str:
+    """What became of the hypothesis; a run that could not be judged says nothing about it."""
+    if result.hypothesis == "not disproved" and result.verdict not in (PASS, FAIL):
+        return "not judged"
+    return result.hypothesis
+
+
 def hypothesis_of(plan: Plan) -> str:
     """What the trial set out to disprove; empty when it states nothing."""
     told = (plan.trial or {}).get("hypothesis")

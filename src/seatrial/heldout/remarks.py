@@ -35,6 +35,19 @@ def seen_before(count: int, cases: int, runs: Sequence[str]) -> Finding:
     )
 
 
+def used_again(use: int, reason: str | None) -> Finding:
+    """The cases were used before under this very lock, and somebody asked for another use."""
+    return Finding(
+        "eval_mode.heldout_used_again",
+        "eval_mode",
+        "warning",
+        f"The held-out cases were used before under this lock; this is use {use}, because: "
+        f"{reason}.",
+        remedy="Take fresh cases when something was changed because of what the first showed.",
+        confidence="proven",
+    )
+
+
 def base_holds() -> Finding:
     """The base model satisfies every threshold."""
     return Finding(

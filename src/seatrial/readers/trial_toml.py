@@ -39,6 +39,12 @@ def read_trial(path: str, flags: BoundFlags | None = None) -> Trial:
     Raises:
         UsageError: anything about the file that is not right, with its line where one is found.
     """
+    if path.endswith((".py", ".sh")):
+        program = "python" if path.endswith(".py") else "bash"
+        raise UsageError(
+            f"{path!r} is a script, no trial file",
+            remedy=f"seatrial run -- {program} {path}, or draft a trial: seatrial init {path}",
+        )
     text = _read_text(path)
     table = _parse(path, text)
     declared_schema = table.get("schema")

@@ -171,9 +171,21 @@ class _Checks:
             deadline_s=self._plan.legs_s,
             say=self._say,
         )
+        report = self._still_frozen(report)
         if self._interrupted():
             report = replace(report, facts={**report.facts, "interrupted": True})
         return (report,)
+
+    def _still_frozen(self, report: CheckReport) -> CheckReport:
+        """The files that judged the answers are those of the lock, also behind the last case."""
+        drifted = [
+            entry.reason for check in self._inputs() for entry in check.not_judged if entry.required
+        ]
+        if not drifted or not report.facts.get("models"):
+            return report
+        reason = f"{drifted[0]}, while the held-out cases were answered; its cases count as used"
+        entry = NotJudged("heldout", "eval_mode", reason, True)
+        return replace(report, not_judged=(*report.not_judged, entry))
 
     def _why_no_heldout(self) -> str:
         """Why no case may be used; empty when the evaluation can begin."""

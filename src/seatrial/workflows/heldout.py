@@ -42,11 +42,16 @@ from seatrial.heldout.reload import (
     reload_findings,
     reload_open_points,
 )
-from seatrial.heldout.remarks import base_holds, first_difference, prompt_differs, seen_before
+from seatrial.heldout.remarks import (
+    base_holds,
+    first_difference,
+    prompt_differs,
+    seen_before,
+    used_again,
+)
 from seatrial.heldout.special_tokens import special_tokens
 from seatrial.process.lines import LineChild, LineChildError
 from seatrial.readers.case_file import read_cases
-from seatrial.readers.digests import Digest, DigestJob, digest_files
 from seatrial.store.atomic import append_line, create_exclusive, make_folder
 from seatrial.store.heldout_rows import begin_use, refuse_used, seen_elsewhere, used_by_run
 from seatrial.store.ledger import open_ledger
@@ -56,6 +61,7 @@ from seatrial.workflows.heldout_children import (
     RunningModel,
     Validator,
     child_program,
+    file_hashes,
 )
 from seatrial.workflows.heldout_prompts import render_prompts
 
@@ -140,8 +146,8 @@ def evaluate_heldout(
         return work.unfinished(error.message)
 
 
-def _open(reason: str, findings: tuple[Finding, ...] = ()) -> CheckReport:
-    return CheckReport("heldout", findings, (NotJudged("heldout", "eval_mode", reason, True),))
+def _open(reason: str) -> CheckReport:
+    return CheckReport("heldout", not_judged=(NotJudged("heldout", "eval_mode", reason, True),))
 
 
 @dataclass
@@ -179,8 +185,7 @@ class _Evaluation:
             "max_new_tokens": self.spec.max_new_tokens or DEFAULT_NEW_TOKENS,
             "models": {},
         }
-        earlier = begun_before(self.layout, self.ledger_path, self.plan.run_id)
-        if earlier:
+        if begun_before(self.layout, self.ledger_path, self.plan.run_id):
             self.used = True
             return self.unfinished("the evaluation was begun before and not finished")
         kind = str(self.best.get("kind"))
@@ -194,7 +199,7 @@ class _Evaluation:
             request["base"] = adapter_base or base.path
             request["tokenizers"] += [request["base"]] if request["base"] else []
         prompts = self._prompts(cases, request["tokenizers"])
-        before = self._hashes(path, request["weights"])
+        before = file_hashes(path, request["weights"])
         with Validator(self.spec, self._child, self._left) as validator:
             with self._load(request) as (child, ready):
                 hashed = self._prove(ready, path, before)
@@ -283,7 +288,7 @@ class _Evaluation:
         own = self.spec.loader is not None
         self.findings += reload_findings(ready, path, own_loader=own)
         self.open_points += reload_open_points(ready)
-        now = self._hashes(path, list(before))
+        now = file_hashes(path, list(before))
         scanned = self.best.get("files")
         known = scanned if isinstance(scanned, Mapping) else {}
         wanted = {
@@ -320,16 +325,6 @@ class _Evaluation:
         if differing:
             self.findings.append(prompt_differs(differing, self.spec.prompt))
 
-    def _hashes(self, path: str, names: Sequence[str]) -> dict[str, str]:
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-        jobs = [DigestJob(os.path.join(folder, name), name) for name in names]
-        found = digest_files(jobs, lambda _text: None)
-        return {
-            job.label: one.sha256
-            for job, one in zip(jobs, found, strict=True)
-            if isinstance(one, Digest)
-        }
-
     def _begin(self, hashes: Mapping[str, str], base: BaseModel) -> None:
         """Mark all cases as used; from here on there is no second look."""
         roles = [TRAINED, *([BASE] if base.path is not None else [])]
@@ -355,6 +350,8 @@ class _Evaluation:
         begun = os.path.join(self.layout.heldout, "begun.json")
         if not create_exclusive(begun, strict_json.dumps(note).encode("utf-8")):
             raise CouldNotJudgeError(f"{begun} is there: another process evaluates this run")
+        if self.facts["use"] > 1:
+            self.findings.append(used_again(self.facts["use"], self.plan.heldout_again))
         if count:
             self.findings.append(seen_before(count, len(hashes), runs))
 
@@ -403,7 +400,7 @@ class _Evaluation:
         path = str(base.path)
         request = self._request(path, base.kind, base.weights)
         try:
-            before = self._hashes(path, base.weights)
+            before = file_hashes(path, base.weights)
             with self._load(request) as (child, ready):
                 self._answer_all(BASE, child, validator, cases, prompts)
             self._describe(BASE, ready, path, before, {"source": base.source})

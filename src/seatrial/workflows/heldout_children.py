@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from seatrial.core.heldout import Answer
 from seatrial.core.trial import HeldoutSpec
 from seatrial.process.lines import LineChild, LineChildError
+from seatrial.readers.digests import Digest, DigestJob, digest_files
 from seatrial.store.scratch import scratch_folder
 
 CASE_S = 10.0
@@ -193,3 +194,15 @@ class Validator:
 def _place(told: str) -> list[str]:
     path, _, name = told.rpartition(":")
     return [path, name]
+
+
+def file_hashes(path: str, names: Sequence[str]) -> dict[str, str]:
+    """SHA-256 of files of a checkpoint, by their names as seen from its folder."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    jobs = [DigestJob(os.path.join(folder, name), name) for name in names]
+    found = digest_files(jobs, lambda _text: None)
+    return {
+        job.label: one.sha256
+        for job, one in zip(jobs, found, strict=True)
+        if isinstance(one, Digest)
+    }
