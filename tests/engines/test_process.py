@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.core.child import ChildRequest
 from seatrial.core.errors import CouldNotJudgeError
-from seatrial.process import pid_alive, run_capped, start_detached, start_ticks
+from seatrial.process import pid_alive, start_detached, start_ticks
+from seatrial.process.child import run_child
 from seatrial.store.atomic import open_append
 
 CODE = """
@@ -69,7 +71,7 @@ def test_one_that_dies_at_once_is_said(tmp_path: Path) -> None:
 
 def test_a_capped_child_is_read_to_its_end() -> None:
     code = "import sys; print(input()[::-1]); print('no', file=sys.stderr); sys.exit(3)"
-    done = run_capped((sys.executable, "-c", code), 20, stdin_bytes=b"abc")
+    done = run_child(ChildRequest((sys.executable, "-c", code), 20, stdin=b"abc"))
     assert (done.exit_code, done.stdout, done.stderr) == (3, b"cba\n", b"no\n")
 
 
@@ -80,7 +82,7 @@ def test_a_child_past_its_time_is_killed_with_its_children() -> None:
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    done = run_capped((sys.executable, "-c", code), 1.5)
+    done = run_child(ChildRequest((sys.executable, "-c", code), 1.5))
     assert done.exit_code is None
     assert done.seconds < 20
     grandchild = int(done.stdout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Tuple
+from typing import Any, Mapping, Optional, Sequence, Tuple
 
 from seatrial.core.finding import Finding, NotJudged
 
@@ -65,3 +65,23 @@ class CheckReport:
             facts=dict(value.get("facts") or {}),
             seconds=float(value.get("seconds") or 0.0),
         )
+
+
+def report_named(checks: Sequence[CheckReport], name: str) -> Optional[CheckReport]:
+    """The report of one check; None when it was not made."""
+    return next((report for report in checks if report.name == name), None)
+
+
+def facts_of(checks: Sequence[CheckReport], name: str) -> Mapping[str, Any]:
+    """The facts of one check; empty when it was not made."""
+    report = report_named(checks, name)
+    return {} if report is None else report.facts
+
+
+def answered_cases(checks: Sequence[CheckReport]) -> Optional[int]:
+    """Held-out cases that the trained model answered to the end; None when it did not."""
+    facts = facts_of(checks, "heldout")
+    count, models = facts.get("cases"), facts.get("models")
+    if not isinstance(count, int) or not isinstance(models, dict) or "trained" not in models:
+        return None
+    return count

@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from seatrial.core import verdict
-from seatrial.core.check_report import CheckReport
+from seatrial.core.check_report import CheckReport, facts_of
 from seatrial.core.finding import Finding, NotJudged, cause_first
 from seatrial.core.judgement.case import Case, case_of
 from seatrial.core.judgement.conclusion import conclusion_of
@@ -74,8 +74,8 @@ def judge(
         done=observation.steps_done,
         findings=findings,
         not_judged=open_points,
-        best=_best(_fact(case, "best_checkpoint", "best") or observation.best),
-        heldout=_heldout(case),
+        best=_best(facts_of(case.checks, "best_checkpoint").get("best") or observation.best),
+        heldout=dict(facts_of(case.checks, "heldout")),
         lock_sha256=plan.lock_sha256,
         hypothesis=_hypothesis(case),
         seconds=_seconds(case),
@@ -141,21 +141,6 @@ def _hypothesis(case: Case) -> str:
         for finding in report.findings
     )
     return "disproved" if failed or missed else "not disproved"
-
-
-def _fact(case: Case, check: str, name: str) -> Any:
-    for report in case.checks:
-        if report.name == check:
-            return report.facts.get(name)
-    return None
-
-
-def _heldout(case: Case) -> Mapping[str, Any]:
-    """The held-out table; empty when no case was evaluated."""
-    for report in case.checks:
-        if report.name == "heldout":
-            return dict(report.facts)
-    return {}
 
 
 def _seconds(case: Case) -> float:

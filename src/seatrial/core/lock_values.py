@@ -50,6 +50,11 @@ class Lock:
         """Hash of what is frozen: canonical JSON without context, created and earlier."""
         return hash_of(self.content())
 
+    @property
+    def revisions(self) -> dict[str, str]:
+        """Commit of each Hub input by its id."""
+        return {str(one["id"]): str(one["revision"]) for one in self.inputs if one.get("revision")}
+
     def content(self) -> dict[str, Any]:
         """What is frozen, as plain JSON values."""
         return {

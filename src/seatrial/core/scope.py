@@ -6,7 +6,7 @@ import posixpath
 import shlex
 from typing import Iterator, Mapping, Sequence, Tuple
 
-from seatrial.core.check_report import CheckReport
+from seatrial.core.check_report import CheckReport, answered_cases, facts_of
 from seatrial.core.judgement.seen import launched_world
 from seatrial.core.observation import Observation
 from seatrial.core.plan import Plan
@@ -113,14 +113,13 @@ def _artefacts(observation: Observation) -> Iterator[str]:
 
 
 def _heldout(checks: Sequence[CheckReport]) -> Iterator[str]:
-    facts = next((report.facts for report in checks if report.name == "heldout"), {})
-    models = facts.get("models")
-    if not isinstance(models, dict) or "trained" not in models:
+    count = answered_cases(checks)
+    if count is None:
         yield _NO_HELDOUT
         yield _PURPOSE
         return
-    yield f"Other cases than the {facts.get('cases')} held-out ones were not tested."
-    if not facts.get("gates"):
+    yield f"Other cases than the {count} held-out ones were not tested."
+    if not facts_of(checks, "heldout").get("gates"):
         yield _PURPOSE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.evidence.heldout_view import report_named
+from seatrial.core.check_report import report_named
 from seatrial.evidence.plain_text import any_value, number, one_line, size
 from seatrial.evidence.report_input import ReportInput
 

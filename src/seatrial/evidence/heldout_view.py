@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seatrial.core.check_report import CheckReport
+from seatrial.core.check_report import CheckReport, report_named
 from seatrial.evidence.plain_text import any_value, number, one_line
 
 MAX_EXAMPLES = 20
@@ -33,11 +33,6 @@ class HeldoutView:
     models: list[tuple[str, list[tuple[str, str]]]]
     examples: list[dict[str, Any]]
     examples_left_out: int
-
-
-def report_named(checks: Sequence[CheckReport], name: str) -> CheckReport | None:
-    """The report of one check."""
-    return next((report for report in checks if report.name == name), None)
 
 
 def heldout_view(checks: Sequence[CheckReport]) -> HeldoutView | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -264,13 +264,3 @@ def _note_mutated(node: ast.AST, index: Index) -> None:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
         for arg in node.args:
             _note_mutated(arg, index)
-
-
-def names_in(nodes: Iterable[ast.AST]) -> set[str]:
-    """Every plain name that is read in these nodes."""
-    return {
-        name.id
-        for node in nodes
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
-    }

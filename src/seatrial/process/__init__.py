@@ -7,22 +7,11 @@ import selectors
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from seatrial.core.errors import CouldNotJudgeError
 from seatrial.core.proc_stat import ProcStat, parse_proc_stat
 
 _HAND_OVER_S = 30.0
-
-
-@dataclass(frozen=True)
-class Capped:
-    """A finished child. ``exit_code`` is None when it ran past its time and was killed."""
-
-    exit_code: int | None
-    stdout: bytes
-    stderr: bytes
-    seconds: float
 
 
 def _stat(pid: int) -> ProcStat | None:
@@ -116,53 +105,3 @@ def _hand_over(child: subprocess.Popen[bytes], data: bytes) -> None:
                 raise TimeoutError(f"nothing was read for {_HAND_OVER_S:.0f} s")
             view = view[os.write(pipe.fileno(), view[:65536]) :]
     pipe.close()
-
-
-def run_capped(
-    argv: Sequence[str],
-    timeout_s: float,
-    *,
-    cwd: str | None = None,
-    env: Mapping[str, str] | None = None,
-    stdin_bytes: bytes = b"",
-) -> Capped:
-    """Run a short helper process to its end, in its own session, for at most ``timeout_s``.
-
-    Raises:
-        CouldNotJudgeError: it could not be started.
-    """
-    began = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise CouldNotJudgeError(f"cannot start {argv[0]}: {error}") from error
-    code: int | None
-    try:
-        stdout, stderr = child.communicate(stdin_bytes, timeout=timeout_s)
-        code = child.returncode
-    except subprocess.TimeoutExpired:
-        _kill_session(child)
-        stdout, stderr = child.communicate()
-        code = None
-    except BaseException:
-        _kill_session(child)
-        child.wait()
-        raise
-    return Capped(code, stdout, stderr, time.monotonic() - began)
-
-
-def _kill_session(child: subprocess.Popen[bytes]) -> None:
-    import signal
-
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        child.kill()

@@ -12,6 +12,7 @@ from seatrial.core.check_report import CheckReport
 from seatrial.core.child import ChildAnswer, ChildRequest
 from seatrial.core.errors import RefusedLaunchError, UsageError
 from seatrial.core.finding import Finding, NotJudged, Place, cause_first
+from seatrial.core.lock import Lock
 from seatrial.core.redaction import from_environment
 from seatrial.core.run_result import RunResult
 from seatrial.core.trial import Trial
@@ -61,18 +62,18 @@ def admit(
     """
     trial = prepared.trial
     frozen = None if trial.ad_hoc else _frozen(prepared, environ, say)
-    admitted = with_lock(prepared, None if frozen is None else frozen.sha256)
+    admitted = with_lock(prepared, None if frozen is None else frozen.lock.sha256)
     if frozen is not None and trial.heldout is not None:
         from seatrial.workflows.heldout import refuse_before_launch
 
-        use = refuse_before_launch(trial, frozen.sha256, prepared.state, heldout_again)
+        use = refuse_before_launch(trial, frozen.lock.sha256, prepared.state, heldout_again)
         told = None
         if heldout_again is not None:
             secrets = prepared.trial.runner.secrets
             told = from_environment(environ, secrets, prepared.argv).text(heldout_again)
         plan = replace(admitted.plan, heldout_use=use, heldout_again=told)
         admitted = replace(admitted, plan=plan)
-    rules = _preflight(prepared, environ, stop, {} if frozen is None else frozen.lock)
+    rules = _preflight(prepared, environ, stop, None if frozen is None else frozen.lock)
     checks = (rules,) if frozen is None else (rules, frozen.report)
     errors = [finding for finding in rules.findings if finding.severity == "error"]
     if errors and not trial.ad_hoc:
@@ -83,7 +84,7 @@ def admit(
             checks,
             remedy=first.remedy,
         )
-    return Admitted(admitted, checks, None if frozen is None else frozen.lock)
+    return Admitted(admitted, checks, None if frozen is None else frozen.lock.to_json())
 
 
 def with_lock(prepared: Prepared, lock_sha256: str | None) -> Prepared:
@@ -101,9 +102,8 @@ def legs_of(trial: Trial) -> tuple[Mapping[str, Any], ...]:
 
 @dataclass(frozen=True)
 class _Frozen:
-    sha256: str
+    lock: Lock
     report: CheckReport
-    lock: Mapping[str, Any]
 
 
 def lock_of(prepared: Prepared, environ: Mapping[str, str], say: Say) -> str | None:
@@ -112,7 +112,7 @@ def lock_of(prepared: Prepared, environ: Mapping[str, str], say: Say) -> str | N
     Raises:
         UsageError, RefusedLaunchError: see ``admit``.
     """
-    return None if prepared.trial.ad_hoc else _frozen(prepared, environ, say).sha256
+    return None if prepared.trial.ad_hoc else _frozen(prepared, environ, say).lock.sha256
 
 
 def _frozen(prepared: Prepared, environ: Mapping[str, str], say: Say) -> _Frozen:
@@ -143,7 +143,7 @@ def _frozen(prepared: Prepared, environ: Mapping[str, str], say: Say) -> _Frozen
             )
         findings = report.findings
     findings += loosening_findings(loosenings(trial, lock, state))
-    return _Frozen(lock.sha256, CheckReport("freeze", findings), lock.to_json())
+    return _Frozen(lock, CheckReport("freeze", findings))
 
 
 def _frozen_now(path: str) -> Finding:
@@ -188,15 +188,14 @@ def _preflight(
     prepared: Prepared,
     environ: Mapping[str, str],
     stop: Callable[[], bool] | None,
-    lock: Mapping[str, Any],
+    lock: Lock | None,
 ) -> CheckReport:
     from seatrial.workflows.preflight import preflight_run
 
     def ask(request: ChildRequest) -> ChildAnswer:
         return run_child(replace(request, env=request.env or prepared.env), stop)
 
-    inputs = lock.get("inputs") or ()
-    locked = {entry["id"]: entry["revision"] for entry in inputs if entry.get("revision")}
+    locked = {} if lock is None else lock.revisions
     return preflight_run(prepared.trial, environ, ask=ask, state=prepared.state, locked=locked)
 
 

@@ -159,8 +159,7 @@ def _locked(trial: Trial) -> dict[str, str]:
     from seatrial.readers.lock_file import read_lock
 
     lock = read_lock(trial)
-    inputs = () if lock is None else lock.inputs
-    return {str(one["id"]): str(one["revision"]) for one in inputs if one.get("revision")}
+    return {} if lock is None else lock.revisions
 
 
 def _runner_env(environ: Mapping[str, str], trial: Trial) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from seatrial.core import verdict
+from seatrial.core.check_report import answered_cases
 from seatrial.core.finding import Finding, NotJudged
 from seatrial.core.judgement.case import Case
 from seatrial.core.units import format_duration
@@ -54,9 +55,8 @@ def _passed(case: Case, outcome: str, findings: Sequence[Finding]) -> str:
 
 def _heldout(case: Case) -> str:
     """The held-out cases that were answered, when there were any."""
-    facts = next((report.facts for report in case.checks if report.name == "heldout"), {})
-    count, models = facts.get("cases"), facts.get("models")
-    if not isinstance(count, int) or not isinstance(models, dict) or "trained" not in models:
+    count = answered_cases(case.checks)
+    if count is None:
         return ""
     return f" and {count} held-out case{'' if count == 1 else 's'}"
 
