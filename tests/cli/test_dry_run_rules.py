@@ -14,6 +14,9 @@ from seatrial.core.check_report import CheckReport
 from seatrial.core.trial import Bounds, InputSpec, RunnerSpec, Trial
 from seatrial.core.units import Money
 from seatrial.preflight.child_rules import CHILD_RULES, ChildSubject, judge_by_children
+from seatrial.preflight.rule import judge as judge_rules
+from seatrial.preflight.rules_child import RULES
+from seatrial.preflight.subject import subject_of_trial
 from seatrial.process.child import run_child
 
 SCRIPT = """
@@ -95,3 +98,14 @@ def test_without_trial_or_interpreter_everything_is_open_and_nothing_passes(
         "inputs.hub_revision",
         "secrets.hub_target",
     }
+
+
+def test_the_rules_of_a_trial_pass_on_what_the_parser_said(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = (sys.executable, "train.py", "--lr", "0.5")
+    trial = Trial("t", RunnerSpec(command, cwd=str(tmp_path)), Bounds(10, 60.0, 2**30))
+    subject = subject_of_trial(trial, dict(os.environ), str(tmp_path), ask=run_child)
+    codes = {"environment.arguments", "inputs.hub_revision"}
+    judged = judge_rules([one for one in RULES if one.code in codes], subject)
+    assert judged.findings == ()
+    assert [values["lr"] for values in subject.notes.values()] == [0.5]

@@ -36,6 +36,7 @@ class Subject:
         ask: runs a capped child, for rules that detect by a dry run; None: nothing may run.
         problem: why there is no script.
         locked: commit of each Hub input by its id, as the lock holds them.
+        notes: what one rule learnt for the rules behind it; empty at the start.
     """
 
     mode: str
@@ -50,6 +51,7 @@ class Subject:
     ask: Ask | None = None
     problem: str = ""
     locked: Mapping[str, str] = field(default_factory=dict)
+    notes: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

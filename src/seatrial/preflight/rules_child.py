@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from seatrial.preflight.child_rules import CHILD_RULES, ChildRule, ChildSubject
 from seatrial.preflight.rule import Answer, Open, Rule, RuleFunction, Subject
 
+# What the script's own parser made of the command: the label rule reads settings from it.
+_VALUES = "argument values"
 _TITLES = {
     "environment.arguments": "the script's own parser refuses the command, or drops words of it",
     "environment.imports": "a module that the script imports is not there for its interpreter",
@@ -23,19 +25,20 @@ def _function(one: ChildRule) -> RuleFunction:
         if subject.ask is None or subject.content is None:
             yield Open(subject.problem or "nothing may be asked of a child here")
             return
-        findings, open_points = one.check(
-            ChildSubject(
-                script=subject.content.path,
-                source=subject.content.data,
-                tree=subject.script.tree if subject.script is not None else None,
-                command=subject.command,
-                cwd=subject.cwd,
-                env=subject.env,
-                ask=subject.ask,
-                trial=subject.trial,
-                locked=subject.locked,
-            )
+        child = ChildSubject(
+            script=subject.content.path,
+            source=subject.content.data,
+            tree=subject.script.tree if subject.script is not None else None,
+            command=subject.command,
+            cwd=subject.cwd,
+            env=subject.env,
+            ask=subject.ask,
+            trial=subject.trial,
+            locked=subject.locked,
+            values=subject.notes.get(_VALUES, {}),
         )
+        findings, open_points = one.check(child)
+        subject.notes[_VALUES] = child.values
         yield from findings
         yield from open_points
 
